@@ -1,0 +1,271 @@
+// Package reduce is orders of addition: trees, the orders that make them, the plans that
+// name them, and the recovery of a tree from a black box.
+package reduce
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"firstbit/lowp"
+)
+
+// Tree says which partial sums meet, and when. A node without Kids is the leaf of that
+// number; a node with more than two Kids is a fused adder, which rounds once.
+// The sum of one leaf is the leaf itself: −0 stays −0.
+type Tree struct {
+	Leaf int
+	Kids []Tree
+}
+
+// Empty is the tree without leaves, whose sum is −0.
+var Empty = Tree{Leaf: -1}
+
+// Node joins trees.
+func Node(kids ...Tree) Tree { return Tree{Kids: kids} }
+
+// String writes ((0 1) (2 3)).
+func (t Tree) String() string {
+	var b strings.Builder
+	t.write(&b)
+	return b.String()
+}
+
+func (t Tree) write(b *strings.Builder) {
+	if t.Kids == nil {
+		if t.Leaf < 0 {
+			b.WriteString("()")
+			return
+		}
+		b.WriteString(strconv.Itoa(t.Leaf))
+		return
+	}
+	b.WriteByte('(')
+	for i, k := range t.Kids {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		k.write(b)
+	}
+	b.WriteByte(')')
+}
+
+// The extents that parsers accept: more is a mistake, not an order.
+const (
+	maxLeaves = 1 << 20
+	maxDepth  = 10000
+)
+
+// ParseTree reads what String writes.
+func ParseTree(s string) (Tree, error) {
+	p := treeParser{s: s}
+	if s == "()" {
+		return Empty, nil
+	}
+	t, err := p.tree(0)
+	if err != nil {
+		return Tree{}, err
+	}
+	if p.i != len(s) {
+		return Tree{}, fmt.Errorf("tree: unexpected %q at %d", s[p.i], p.i)
+	}
+	return t, nil
+}
+
+type treeParser struct {
+	s string
+	i int
+}
+
+func (p *treeParser) tree(depth int) (Tree, error) {
+	if depth > maxDepth {
+		return Tree{}, errors.New("tree: nested too deeply")
+	}
+	if p.i < len(p.s) && p.s[p.i] == '(' {
+		return p.node(depth)
+	}
+	start := p.i
+	for p.i < len(p.s) && '0' <= p.s[p.i] && p.s[p.i] <= '9' {
+		p.i++
+	}
+	n, err := strconv.Atoi(p.s[start:p.i])
+	if err != nil || n >= maxLeaves {
+		return Tree{}, fmt.Errorf("tree: expected a leaf number or ( at %d", start)
+	}
+	return Tree{Leaf: n}, nil
+}
+
+func (p *treeParser) node(depth int) (Tree, error) {
+	p.i++
+	var kids []Tree
+	for {
+		k, err := p.tree(depth + 1)
+		if err != nil {
+			return Tree{}, err
+		}
+		kids = append(kids, k)
+		if p.i == len(p.s) {
+			return Tree{}, errors.New("tree: missing )")
+		}
+		c := p.s[p.i]
+		p.i++
+		switch {
+		case c == ')' && len(kids) > 1:
+			return Tree{Kids: kids}, nil
+		case c == ' ':
+		default:
+			return Tree{}, fmt.Errorf("tree: expected a space or ) after two or more sums at %d", p.i-1)
+		}
+	}
+}
+
+// Equal tells whether two trees add the same way: up to swapping the kids of a node,
+// which no bit depends on.
+func (t Tree) Equal(u Tree) bool { return t.canonical().String() == u.canonical().String() }
+
+// canonical orders the kids of every node by their smallest leaf.
+func (t Tree) canonical() Tree {
+	c, _ := t.sorted()
+	return c
+}
+
+func (t Tree) sorted() (Tree, int) {
+	if t.Kids == nil {
+		return t, t.Leaf
+	}
+	kids := make([]Tree, len(t.Kids))
+	keys := make([]int, len(t.Kids))
+	for i, k := range t.Kids {
+		c, key := k.sorted()
+		j := i
+		for ; j > 0 && keys[j-1] > key; j-- {
+			kids[j], keys[j] = kids[j-1], keys[j-1]
+		}
+		kids[j], keys[j] = c, key
+	}
+	return Tree{Kids: kids}, keys[0]
+}
+
+// Leaves lists the leaves from left to right.
+func (t Tree) Leaves() []int {
+	var l []int
+	t.walk(func(leaf int) { l = append(l, leaf) })
+	return l
+}
+
+func (t Tree) walk(leaf func(int)) {
+	if t.Kids == nil && t.Leaf >= 0 {
+		leaf(t.Leaf)
+	}
+	for _, k := range t.Kids {
+		k.walk(leaf)
+	}
+}
+
+// Depth is the number of additions the deepest leaf passes.
+func (t Tree) Depth() int {
+	d := 0
+	for _, k := range t.Kids {
+		d = max(d, k.Depth()+1)
+	}
+	return d
+}
+
+// Slots is the number of partial sums alive at once in the best order of evaluation.
+func (t Tree) Slots() int {
+	// Sethi and Ullman 1970: the costliest kids first, each finished one holding a slot.
+	need := make([]int, 0, len(t.Kids))
+	for _, k := range t.Kids {
+		if k.Kids == nil {
+			continue // a leaf is read when it is added
+		}
+		s := k.Slots()
+		i := len(need)
+		need = append(need, s)
+		for ; i > 0 && need[i-1] < s; i-- {
+			need[i] = need[i-1]
+		}
+		need[i] = s
+	}
+	slots := 1
+	for i, s := range need {
+		slots = max(slots, s+i)
+	}
+	return slots
+}
+
+// Ulps bounds the error of the sum in units of roundoff times Σ|x|, to first order: the
+// number of roundings the deepest leaf passes (Higham 2002, §4.2).
+func (t Tree) Ulps() int { return t.Depth() }
+
+// Sum is the definition of a tree: leaves are values of x, every node is rounded to acc.
+// A node of more than two kids is a fused adder, see fusedSum.
+func (t Tree) Sum(x []float32, acc lowp.Format) float32 {
+	if t.Kids == nil {
+		if t.Leaf < 0 {
+			return float32(math.Copysign(0, -1))
+		}
+		return x[t.Leaf]
+	}
+	if len(t.Kids) == 2 {
+		return acc.Round(t.Kids[0].Sum(x, acc) + t.Kids[1].Sum(x, acc))
+	}
+	parts := make([]float32, len(t.Kids))
+	for i, k := range t.Kids {
+		parts[i] = k.Sum(x, acc)
+	}
+	return acc.Round(fusedSum(parts))
+}
+
+// fusedSum aligns the addends to the largest exponent, cuts off what lies 24 bits or more below
+// its leading one, adds the rest exactly and rounds once, as tensor cores do.
+//
+// Source: Fasi, Higham, Mikaitis & Pranesh 2021, "Numerical behavior of NVIDIA tensor cores".
+func fusedSum(x []float32) float32 {
+	largest := 0.0
+	for _, v := range x {
+		largest = max(largest, math.Abs(float64(v))) // NaN stays NaN
+	}
+	if largest == 0 || math.IsInf(largest, 0) || math.IsNaN(largest) {
+		sum := x[0]
+		for _, v := range x[1:] {
+			sum += v
+		}
+		return sum
+	}
+	_, e := math.Frexp(largest) // largest < 2^e
+	sum := 0.0                  // a multiple of 2^(e−25) below 2^(e+28): exact
+	for _, v := range x {
+		sum += math.Trunc(math.Ldexp(float64(v), 25-e))
+	}
+	return float32(math.Ldexp(sum, e-25))
+}
+
+// Graft replaces leaf i of outer by inner[i].
+func Graft(outer Tree, inner []Tree) Tree {
+	if outer.Kids == nil {
+		if outer.Leaf < 0 {
+			return outer
+		}
+		return inner[outer.Leaf]
+	}
+	kids := make([]Tree, len(outer.Kids))
+	for i, k := range outer.Kids {
+		kids[i] = Graft(k, inner)
+	}
+	return Tree{Kids: kids}
+}
+
+// Chain adds leaves one after another: ((a b) c) d.
+func Chain(leaves []int) Tree {
+	if len(leaves) == 0 {
+		return Empty
+	}
+	t := Tree{Leaf: leaves[0]}
+	for _, l := range leaves[1:] {
+		t = Node(t, Tree{Leaf: l})
+	}
+	return t
+}

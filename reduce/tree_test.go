@@ -1,0 +1,118 @@
+package reduce
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/lowp"
+)
+
+func TestTreeParses(t *testing.T) {
+	for _, s := range []string{"0", "(0 1)", "((0 1) (2 3))", "(0 1 2)", "()"} {
+		tree, err := ParseTree(s)
+		require.NoError(t, err)
+		require.Equal(t, s, tree.String())
+	}
+	for _, s := range []string{"", "(", "(0", "(0)", "(0 1", "(0  1)", "0 1", "(0 1))", "(a b)", "-1", "99999999"} {
+		_, err := ParseTree(s)
+		require.Error(t, err, s)
+	}
+	_, err := ParseTree(strings.Repeat("(", 1<<20))
+	require.ErrorContains(t, err, "deeply")
+}
+
+func TestEqualUpToSwapping(t *testing.T) {
+	eq := func(a, b string) bool {
+		x, err := ParseTree(a)
+		require.NoError(t, err)
+		y, err := ParseTree(b)
+		require.NoError(t, err)
+		return x.Equal(y)
+	}
+	require.True(t, eq("((0 1) (2 3))", "((3 2) (1 0))"))
+	require.False(t, eq("((0 1) (2 3))", "((0 2) (1 3))"))
+	require.False(t, eq("((0 1) 2)", "(0 1 2)"))
+}
+
+func TestMeasures(t *testing.T) {
+	for _, c := range []struct {
+		order        string
+		depth, slots int
+	}{{"seq", 15, 1}, {"pairwise", 4, 4}, {"blocked(4)", 5, 3}, {"lanes(4)", 5, 3}} {
+		tree := MustOrder(c.order).Tree(16)
+		require.Equal(t, c.depth, tree.Depth(), c.order)
+		require.Equal(t, c.slots, tree.Slots(), c.order)
+	}
+	require.Equal(t, 0, Tree{Leaf: 0}.Depth())
+}
+
+// The order is the result: FACTS §3, rank order and the trees on f32 [2^24,1,1,1].
+func TestSumIsByTheTree(t *testing.T) {
+	x := []float32{1 << 24, 1, 1, 1}
+	require.Equal(t, float32(1<<24), Seq.Tree(4).Sum(x, lowp.FP32))
+	tree, err := ParseTree("(0 ((2 1) 3))")
+	require.NoError(t, err)
+	require.Equal(t, float32(16777220), tree.Sum(x, lowp.FP32))
+	require.Equal(t, float32(256), Seq.Tree(4).Sum([]float32{256, 1, 1, 1}, lowp.BF16))
+	fusedTree, err := ParseTree("(0 1 2 3)")
+	require.NoError(t, err)
+	require.Equal(t, float32(16777220), fusedTree.Sum(x, lowp.FP32))
+	require.True(t, math.Signbit(float64(Empty.Sum(nil, lowp.FP32))))
+	neg := []float32{float32(math.Copysign(0, -1))}
+	require.True(t, math.Signbit(float64(Seq.Tree(1).Sum(neg, lowp.FP32))), "−0 stays −0")
+}
+
+func TestDrawings(t *testing.T) {
+	require.Equal(t, "0 ─┐\n1 ─┴─┐\n2 ─┐ │\n3 ─┴─┴─\n", Pairwise.Tree(4).Text())
+	require.Equal(t, "0 ─┐\n1 ─┴─┐\n2 ───┴─\n", Seq.Tree(3).Text())
+	require.Equal(t, 9, strings.Count(Seq.Tree(10).SVG(), "<circle"))
+	require.Equal(t, 18, strings.Count(Seq.Tree(10).DOT(), "->"))
+	require.Equal(t, "", Empty.Text())
+}
+
+func TestPlan(t *testing.T) {
+	p := MustPlan(" k:blocked(64) ; tiles:arrival/bf16/fma; chunk=64;tie=low")
+	require.Equal(t, "k:blocked(64)/fp32; tiles:arrival/bf16/fma; chunk=64; tie=low", p.String())
+	require.True(t, MustPlan(p.String()).Equal(p))
+	require.Equal(t, 64, p.Int("chunk"))
+	require.Equal(t, "low", p.Choice("tie"))
+	require.True(t, p.Reduction("tiles").FMA)
+	q, err := p.With(MustPlan("tiles:splitk(2,arrival); tie=high"))
+	require.NoError(t, err)
+	require.Equal(t, "k:blocked(64)/fp32; tiles:splitk(2,arrival)/fp32; chunk=64; tie=high", q.String())
+	for _, bad := range []string{"k:nonsense", "k", "=3", "k=", "k:seq/fp7", "k:seq/int32", "k:seq/fp32/fused", "k:seq; k=3", "a b=3", "k=a b"} {
+		_, err := ParsePlan(bad)
+		require.Error(t, err, bad)
+	}
+	for _, bad := range []string{"m:seq", "chunk:seq", "k=3", "chunk=big", "chunk=0"} {
+		_, err := p.With(MustPlan(bad))
+		require.Error(t, err, bad)
+	}
+	require.Panics(t, func() { p.Order("m") })
+	require.Zero(t, testing.AllocsPerRun(50, func() { p.Order("tiles"); p.Choice("tie") }))
+}
+
+func FuzzParsePlan(f *testing.F) {
+	f.Add("k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low")
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := ParsePlan(s)
+		if err != nil {
+			return
+		}
+		q, err := ParsePlan(p.String())
+		require.NoError(t, err)
+		require.Equal(t, p.String(), q.String())
+	})
+}
+
+func FuzzParseTree(f *testing.F) {
+	f.Add("((0 1) (2 3))")
+	f.Fuzz(func(t *testing.T, s string) {
+		if tree, err := ParseTree(s); err == nil {
+			require.Equal(t, s, tree.String())
+		}
+	})
+}
