@@ -1,0 +1,183 @@
+package device
+
+import (
+	"slices"
+
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// Kernel is one entry of the library: what a Call runs, and the Plans it may run by.
+type Kernel struct {
+	Name  string
+	Fixed reduce.Plan // the order that depends on nothing but the call
+	Fast  reduce.Plan // what a user of GPUs gets; empty when it is Fixed
+	Parts []Part      // recorded apart at kernel level, such as epilogues
+	Run   func(*Call) // reads c.In and c.Plan, writes c.Out
+}
+
+// Part is a piece of a Kernel with a name and outputs of its own.
+type Part struct {
+	Name string
+	Outs []string
+}
+
+// Has tells whether the part writes the named output.
+func (p Part) Has(out string) bool { return slices.Contains(p.Outs, out) }
+
+// Arg is a tensor under the name the kernel knows it by.
+type Arg struct {
+	Name string
+	*Tensor
+}
+
+// Scalar is a number a Call reads besides tensors; it is part of its inputs.
+type Scalar struct {
+	Name  string
+	Value float64
+}
+
+// Flags mark outputs whose bytes are not yet, or not at all, meant to be read.
+type Flags uint8
+
+// The flags of the trace contract.
+const (
+	Uninit Flags = 1 << iota
+	AsyncPending
+	NonBlocking
+)
+
+// Partial is one contribution to a sum, shown to a Probe in the order of its addition.
+type Partial struct {
+	Part    string // the Kernel part it belongs to
+	Row     int    // block of rows
+	Tile    int    // tile, CTA or segment within the row block
+	Reverse bool   // the tile was walked from its end
+	F32     []float32
+	F64     []float64
+}
+
+// Arrival is an order drawn from the Schedule during a Call.
+type Arrival struct {
+	Name  string
+	Order []int
+}
+
+// Call is one named operation on its way through the door. It belongs to one
+// call site and is used again every time that site runs.
+type Call struct {
+	ID      ID
+	Kind    Kind
+	Scope   string // module scopes
+	Label   string // label at the call site
+	Kernel  *Kernel
+	Plan    reduce.Plan
+	In, Out []Arg
+	Scalars []Scalar
+	Body    func(*Call) // what runs; the Kernel's Run unless the maker sets another
+	Group   string
+	Peer    string
+	Flags   Flags
+	View    bool
+	Library string
+	Probe   func(Partial) // nil unless watched at kernel level
+
+	// Arrivals lists, when Probe is set, the orders drawn while the Call ran.
+	Arrivals []Arrival
+
+	dev   *Device
+	from  string // "phase path"
+	key   uint64 // hash of from, the static half of the Schedule's key
+	stamp int64  // the last (step, micro) it ran at
+	owned []*Tensor
+}
+
+// Read declares an input.
+func (c *Call) Read(name string, t *Tensor) { c.In = append(c.In, Arg{name, t}) }
+
+// ReadScalar declares a number the Call depends on.
+func (c *Call) ReadScalar(name string, v float64) { c.Scalars = append(c.Scalars, Scalar{name, v}) }
+
+// Write declares an output that the call site owns: the same storage every
+// time the site runs with the same shape.
+func (c *Call) Write(name string, f lowp.Format, shape ...int) *Tensor {
+	i := len(c.Out)
+	if i == len(c.owned) {
+		c.owned = append(c.owned, nil)
+	}
+	t := c.owned[i]
+	if t == nil || !t.sameShape(f, shape) {
+		s := make([]int, len(shape)) // a copy, so that the caller's variadic stays on its stack
+		copy(s, shape)
+		t = NewTensor(f, s...)
+		c.owned[i] = t
+	}
+	c.Out = append(c.Out, Arg{name, t})
+	return t
+}
+
+// Update declares as an output a tensor that lives elsewhere, such as a weight.
+func (c *Call) Update(name string, t *Tensor) {
+	if len(c.Out) == len(c.owned) {
+		c.owned = append(c.owned, nil)
+	}
+	c.Out = append(c.Out, Arg{name, t})
+}
+
+// Scalar returns the scalar of that name.
+func (c *Call) Scalar(name string) float64 {
+	for i := range c.Scalars {
+		if c.Scalars[i].Name == name {
+			return c.Scalars[i].Value
+		}
+	}
+	panic("device: no such scalar")
+}
+
+// Input returns the tensor read under that name.
+func (c *Call) Input(name string) *Tensor { return find(c.In, name) }
+
+// Output returns the tensor written under that name.
+func (c *Call) Output(name string) *Tensor { return find(c.Out, name) }
+
+func find(args []Arg, name string) *Tensor {
+	for i := range args {
+		if args[i].Name == name {
+			return args[i].Tensor
+		}
+	}
+	panic("device: no such tensor")
+}
+
+// Arrival draws from the Schedule the order in which n contributions of the
+// named reduction arrive. It depends on the Call's ID and the schedule seed only.
+func (c *Call) Arrival(name string, n int) []int {
+	order := c.dev.schedule.Arrival(c.key, c.ID, name, n)
+	if c.Probe != nil {
+		c.Arrivals = append(c.Arrivals, Arrival{name, order})
+	}
+	return order
+}
+
+// Order is the concrete order of the named reduction over n leaves.
+func (c *Call) Order(name string, n int) reduce.Order {
+	o := c.Plan.Order(name)
+	if o.Concrete() {
+		return o
+	}
+	return o.Resolve(reduce.Context{Arrival: func(n int) []int { return c.Arrival(name, n) }}, n)
+}
+
+// Data is the storage of t at the kernel's width.
+func Data[T libm.Float](t *Tensor) []T {
+	var z T
+	switch any(z).(type) {
+	case float32:
+		s, _ := any(t.f32).([]T)
+		return s
+	default:
+		s, _ := any(t.f64).([]T)
+		return s
+	}
+}

@@ -1,0 +1,115 @@
+package device
+
+import (
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// The products of a linear layer. Shapes name the operands as they are stored, row-major.
+var (
+	matmulNN = &Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Run: Width(runNN[float32], runNN[float64])}
+	matmulNT = &Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Run: Width(runNT[float32], runNT[float64])}
+	matmulTN = &Kernel{Name: "matmul.wgrad", Fixed: reduce.MustPlan("k:seq/fp32"),
+		Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), Run: Width(runTN[float32], runTN[float64])}
+	add        = &Kernel{Name: "add", Run: Width(runAdd[float32], runAdd[float64])}
+	accumulate = &Kernel{Name: "accumulate", Run: Width(runAccumulate[float32], runAccumulate[float64])}
+)
+
+// MatMulNN is y = a·b.
+//
+// Shapes: a (m,k), b (k,n) → y (m,n) in the format of a.
+// Reduces: k.
+func (d *Device) MatMulNN(label string, a, b *Tensor) *Tensor {
+	return d.matmul(label, matmulNN, a, b, a.Format, a.Rows(), b.Cols())
+}
+
+// MatMulNT is y = a·bᵀ.
+//
+// Shapes: a (m,k), b (n,k) → y (m,n) in the format of a.
+// Reduces: k.
+func (d *Device) MatMulNT(label string, a, b *Tensor) *Tensor {
+	return d.matmul(label, matmulNT, a, b, a.Format, a.Rows(), b.Rows())
+}
+
+// MatMulTN is y = aᵀ·b, the shape of a weight gradient; it is kept at master width.
+//
+// Shapes: a (k,m), b (k,n) → y (m,n).
+// Reduces: k (the rows: tokens).
+func (d *Device) MatMulTN(label string, a, b *Tensor) *Tensor {
+	return d.matmul(label, matmulTN, a, b, MasterFormat(a.Format), a.Cols(), b.Cols())
+}
+
+// MatMulNTIn is MatMulNT with the output in a format of its own.
+func (d *Device) MatMulNTIn(f lowp.Format, label string, a, b *Tensor) *Tensor {
+	return d.matmul(label, matmulNT, a, b, f, a.Rows(), b.Rows())
+}
+
+// MatMulNNIn is MatMulNN with the output in a format of its own.
+func (d *Device) MatMulNNIn(f lowp.Format, label string, a, b *Tensor) *Tensor {
+	return d.matmul(label, matmulNN, a, b, f, a.Rows(), b.Cols())
+}
+
+func (d *Device) matmul(label string, k *Kernel, a, b *Tensor, f lowp.Format, m, n int) *Tensor {
+	c := d.Open(label, k)
+	c.Read("a", a)
+	c.Read("b", b)
+	y := c.Write("y", f, m, n)
+	c.Do()
+	return y
+}
+
+func runNN[T libm.Float](c *Call) {
+	a, b := c.In[0].Tensor, c.In[1].Tensor
+	m, n, k := a.Rows(), b.Cols(), a.Cols()
+	kernel.MatMul(Data[T](c.Out[0].Tensor), n, kernel.RowMajor(Data[T](a), k), kernel.RowMajor(Data[T](b), n), m, n, k, c.Fold("k", k))
+}
+
+func runNT[T libm.Float](c *Call) {
+	a, b := c.In[0].Tensor, c.In[1].Tensor
+	m, n, k := a.Rows(), b.Rows(), a.Cols()
+	kernel.MatMul(Data[T](c.Out[0].Tensor), n, kernel.RowMajor(Data[T](a), k), kernel.RowMajor(Data[T](b), k).T(), m, n, k, c.Fold("k", k))
+}
+
+func runTN[T libm.Float](c *Call) {
+	a, b := c.In[0].Tensor, c.In[1].Tensor
+	m, n, k := a.Cols(), b.Cols(), a.Rows()
+	kernel.MatMul(Data[T](c.Out[0].Tensor), n, kernel.RowMajor(Data[T](a), m).T(), kernel.RowMajor(Data[T](b), n), m, n, k, c.Fold("k", k))
+}
+
+// Sum is y = a + b, element by element, in that order.
+func (d *Device) Sum(label string, a, b *Tensor) *Tensor {
+	c := d.Open(label, add)
+	c.Read("a", a)
+	c.Read("b", b)
+	y := c.Write("y", a.Format, a.Shape()...)
+	c.Do()
+	return y
+}
+
+func runAdd[T libm.Float](c *Call) {
+	kernel.Add(Data[T](c.Out[0].Tensor), Data[T](c.In[0].Tensor), Data[T](c.In[1].Tensor))
+}
+
+// Accumulate adds the gradient of one use in one microbatch to the parameter's:
+// the first of a step is copied, those that follow are added in call order.
+func (d *Device) Accumulate(label string, p *Param, dw *Tensor) {
+	c := d.Open(label, accumulate)
+	c.Read("dw", dw)
+	if p.filled {
+		c.Read("grad", p.Grad)
+	}
+	c.Update("grad", p.Grad)
+	p.filled = true
+	c.Do()
+}
+
+func runAccumulate[T libm.Float](c *Call) {
+	grad, dw := Data[T](c.Out[0].Tensor), Data[T](c.In[0].Tensor)
+	if len(c.In) == 1 {
+		copy(grad, dw)
+		return
+	}
+	kernel.Add(grad, grad, dw)
+}

@@ -1,0 +1,150 @@
+package device
+
+import (
+	"errors"
+
+	"gorgonia.org/tensor"
+
+	"firstbit/lowp"
+)
+
+// Tensor is a dense row-major array with the format its values are held to.
+//
+// Storage is float32 for every float format up to 32 bits (each value being one
+// of the format's), float64 for fp64, int32 for int32. The Dense carries an engine
+// that only stores: arithmetic which bypasses the door is refused with an error.
+type Tensor struct {
+	Dense  *tensor.Dense
+	Format lowp.Format
+	// From is the producer, "phase path" (with "#out" where it has several
+	// outputs); empty before the first write.
+	From string
+
+	f32 []float32
+	f64 []float64
+	i32 []int32
+}
+
+// NewTensor makes a tensor of zeros.
+func NewTensor(f lowp.Format, shape ...int) *Tensor {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	t := &Tensor{Format: f}
+	var backing any
+	switch {
+	case f == lowp.FP64:
+		t.f64 = make([]float64, n)
+		backing = t.f64
+	case f.Float():
+		t.f32 = make([]float32, n)
+		backing = t.f32
+	default:
+		t.i32 = make([]int32, n)
+		backing = t.i32
+	}
+	if n == 0 { // gorgonia has no empty tensors; the slices carry the (absent) data
+		return t
+	}
+	s := make(tensor.Shape, len(shape))
+	copy(s, shape)
+	if len(s) == 0 {
+		s = tensor.Shape{1}
+	}
+	t.Dense = tensor.New(tensor.WithShape(s...), tensor.WithBacking(backing), tensor.WithEngine(storage{}))
+	return t
+}
+
+// Shape is the extents, outermost first.
+func (t *Tensor) Shape() []int { return t.Dense.Shape() }
+
+// Dim is extent i.
+func (t *Tensor) Dim(i int) int { return t.Dense.Shape()[i] }
+
+// Rows is the product of all extents but the last.
+func (t *Tensor) Rows() int { return t.Len() / t.Cols() }
+
+// Cols is the last extent.
+func (t *Tensor) Cols() int { s := t.Dense.Shape(); return s[len(s)-1] }
+
+// Len is the number of elements.
+func (t *Tensor) Len() int { return len(t.f32) + len(t.f64) + len(t.i32) }
+
+// F32 is the storage of a float tensor of at most 32 bits, else nil.
+func (t *Tensor) F32() []float32 { return t.f32 }
+
+// F64 is the storage of an fp64 tensor, else nil.
+func (t *Tensor) F64() []float64 { return t.f64 }
+
+// I32 is the storage of an int32 tensor, else nil.
+func (t *Tensor) I32() []int32 { return t.i32 }
+
+// Value is element i as a float64, whatever the format.
+func (t *Tensor) Value(i int) float64 {
+	switch {
+	case t.f32 != nil:
+		return float64(t.f32[i])
+	case t.f64 != nil:
+		return t.f64[i]
+	}
+	return float64(t.i32[i])
+}
+
+// Set stores x, rounded to the format, as element i.
+func (t *Tensor) Set(i int, x float64) {
+	switch {
+	case t.f32 != nil:
+		t.f32[i] = t.Format.Round(float32(x))
+	case t.f64 != nil:
+		t.f64[i] = x
+	default:
+		t.i32[i] = int32(x)
+	}
+}
+
+// CopyFrom copies the values of s, rounding to the format of t.
+func (t *Tensor) CopyFrom(s *Tensor) {
+	if t.Len() != s.Len() {
+		panic("device: CopyFrom of another size")
+	}
+	if t.f32 != nil && s.f32 != nil {
+		copy(t.f32, s.f32)
+		t.Format.RoundSlice(t.f32)
+		return
+	}
+	for i := range t.Len() {
+		t.Set(i, s.Value(i))
+	}
+}
+
+func (t *Tensor) sameShape(f lowp.Format, shape []int) bool {
+	if t.Format != f || t.Dense == nil {
+		return false
+	}
+	s := t.Dense.Shape()
+	if len(s) != len(shape) {
+		return false
+	}
+	for i, d := range shape {
+		if s[i] != d {
+			return false
+		}
+	}
+	return true
+}
+
+// storage is an engine with the memory methods only, so that gorgonia's own
+// arithmetic, whose order is hidden, fails on our tensors.
+type storage struct{}
+
+var errStorage = errors.New("device: tensors only store; arithmetic goes through a Call")
+
+func (storage) AllocAccessible() bool                             { return true }
+func (storage) Alloc(int64) (tensor.Memory, error)                { return nil, errStorage }
+func (storage) Free(tensor.Memory, int64) error                   { return nil }
+func (storage) Memset(tensor.Memory, any) error                   { return errStorage }
+func (storage) Memclr(tensor.Memory)                              {}
+func (storage) Memcpy(tensor.Memory, tensor.Memory) error         { return errStorage }
+func (storage) Accessible(m tensor.Memory) (tensor.Memory, error) { return m, nil }
+func (storage) WorksWith(tensor.DataOrder) bool                   { return true }

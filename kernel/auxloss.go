@@ -1,0 +1,67 @@
+package kernel
+
+import "firstbit/libm"
+
+// AuxLoss is the fused load-balancing loss: grid CTAs share the rows, and each adds what it has
+// to the total.
+//
+//	loss = Σ_b C·Σ_i n_i·Σ_{t ≡ b mod grid} P_ti
+//
+// Shapes:  share P (rows,E), counts n (E).
+// Reduces: CTA b its rows b, b+grid, … by rows; a CTA's experts by experts; CTAs by ctas, a
+// fold over min(grid, rows).
+// Source:  FACTS §6; Megatron Core's fused auxiliary loss.
+func AuxLoss[T libm.Float](share []T, counts []int32, e, grid int, c T, rows func(n int) Fold, experts, ctas Fold, probe func(cta int, partial T)) T {
+	t := len(share) / e
+	partials, sums := borrow[T](ctas.N), borrow[T](e)
+	defer giveBack(partials)
+	defer giveBack(sums)
+	for b := range ctas.N {
+		n := (t - b + grid - 1) / grid
+		SumRows(rows(n), *sums, share[b*e:], grid*e)
+		for i := range *sums {
+			(*sums)[i] *= T(counts[i])
+		}
+		(*partials)[b] = Sum(experts, *sums, 1) * c
+	}
+	if probe != nil {
+		ctas.visit(func(_, leaf int) { probe(leaf, (*partials)[leaf]) })
+	}
+	return Sum(ctas, *partials, 1)
+}
+
+// AuxLossBackward is dP_ti = scale·C·n_i.
+func AuxLossBackward[T libm.Float](dshare []T, counts []int32, e int, c, scale T) {
+	for i := range dshare {
+		dshare[i] = T(T(counts[i%e])*c) * scale
+	}
+}
+
+// ZLoss is coeff·mean_t(lse(logits_t)²).
+//
+// Shapes:  logits (rows,E).
+// Reduces: experts inside the log-sum-exp, then tokens.
+func ZLoss[T libm.Float](logits []T, e int, coeff T, experts, tokens Fold) T {
+	t := len(logits) / e
+	squares, buf := borrow[T](t), borrow[T](e)
+	defer giveBack(squares)
+	defer giveBack(buf)
+	for i := range t {
+		l := logSumExp(*buf, logits[i*e:][:e], experts)
+		(*squares)[i] = l * l
+	}
+	return T(Sum(tokens, *squares, 1)/T(t)) * coeff
+}
+
+// ZLossBackward is dlogits = scale·coeff/T·2·lse·softmax(logits).
+func ZLossBackward[T libm.Float](dlogits, logits []T, e int, coeff, scale T, experts Fold) {
+	t := len(logits) / e
+	for i := range t {
+		x, d := logits[i*e:][:e], dlogits[i*e:][:e]
+		l := logSumExp(d, x, experts)
+		g := T(T(T(2*l)*coeff)/T(t)) * scale
+		for j, v := range x {
+			d[j] = libm.ExpOf(v-l) * g
+		}
+	}
+}

@@ -1,0 +1,236 @@
+// Package kernel is arithmetic on flat slices, each sum in a given order.
+//
+// Every kernel takes its reductions as Folds: the order of addition is an argument, never
+// a property of the code. Kernels are generic over float32, which trains, and float64, which checks
+// gradients and holds the model against references.
+package kernel
+
+import (
+	"sync"
+
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// Fold is a reduction ready to run: a concrete order for N leaves, the format each
+// partial sum is rounded to, and whether products are fused into the sum.
+//
+// In float64 Acc and FMA are ignored: that width exists for references.
+type Fold struct {
+	*reduce.Program
+	Acc lowp.Format
+	FMA bool
+}
+
+// Plain tells whether partial sums are plain additions at the width of T:
+// neither rounded further nor fused.
+func Plain[T libm.Float](f Fold) bool {
+	var z T
+	_, wide := any(z).(float64)
+	return wide || f.Acc == lowp.FP32 && !f.FMA
+}
+
+// leaf is the leaf at a position of the program.
+func (f Fold) leaf(pos int) int {
+	if f.Perm == nil {
+		return pos
+	}
+	return int(f.Perm[pos])
+}
+
+// visit calls do for every leaf in the order in which the chains of the fold consume them.
+func (f Fold) visit(do func(pos, leaf int)) {
+	pos := 0
+	for _, s := range f.Steps {
+		if s.Join {
+			continue
+		}
+		for c := range s.Count {
+			do(pos, f.leaf(s.Start+c*s.Stride))
+			pos++
+		}
+	}
+}
+
+// Negzero is −0, where every accumulator starts: −0 + x = x for every x.
+func Negzero[T libm.Float]() T {
+	var z T
+	return -1 / (1 / z) // −1/∞
+}
+
+// add is the one addition of two partial sums outside the fast paths.
+func add[T libm.Float](f Fold, a, b T) T {
+	s := a + b
+	if x, ok := any(s).(float32); ok && f.Acc != lowp.FP32 {
+		return T(f.Acc.Round(x))
+	}
+	return s
+}
+
+// mulAdd is acc + a·b by the Fold: the product rounded first, or fused.
+func mulAdd[T libm.Float](f Fold, acc, a, b T) T {
+	if f.FMA {
+		if x, ok := any(acc).(float32); ok {
+			return T(f.Acc.Round(lowp.FMA32(float32(a), float32(b), x)))
+		}
+	}
+	return add(f, acc, T(a*b))
+}
+
+// Run folds the N values leaf returns. It is the definition of a Fold; the fast paths of
+// kernels agree with it bit for bit.
+func Run[T libm.Float](f Fold, leaf func(i int) T) T {
+	if f.N == 0 {
+		return Negzero[T]()
+	}
+	var buf [16]T
+	stack := buf[:0]
+	for _, s := range f.Steps {
+		if s.Join {
+			top := len(stack) - 1
+			stack[top-1] = add(f, stack[top-1], stack[top])
+			stack = stack[:top]
+			continue
+		}
+		acc := Negzero[T]()
+		for c := range s.Count {
+			acc = add(f, acc, leaf(f.leaf(s.Start+c*s.Stride)))
+		}
+		stack = append(stack, acc)
+	}
+	return stack[0]
+}
+
+// Sum folds x[0], x[stride], …: N values.
+func Sum[T libm.Float](f Fold, x []T, stride int) T {
+	if f.InOrder && Plain[T](f) {
+		acc := Negzero[T]()
+		for i, n := 0, f.N*stride; i < n; i += stride {
+			acc += x[i]
+		}
+		return acc
+	}
+	return Run(f, func(i int) T { return x[i*stride] })
+}
+
+// Dot folds the products x[i·sx]·y[i·sy]: N of them.
+func Dot[T libm.Float](f Fold, x []T, sx int, y []T, sy int) T {
+	if f.InOrder && Plain[T](f) {
+		acc := Negzero[T]()
+		for i := range f.N {
+			acc += T(x[i*sx] * y[i*sy])
+		}
+		return acc
+	}
+	if f.FMA {
+		return dotFused(f, x, sx, y, sy)
+	}
+	return Run(f, func(i int) T { return T(x[i*sx] * y[i*sy]) })
+}
+
+func dotFused[T libm.Float](f Fold, x []T, sx int, y []T, sy int) T {
+	var buf [16]T
+	stack := buf[:0]
+	for _, s := range f.Steps {
+		if s.Join {
+			top := len(stack) - 1
+			stack[top-1] = add(f, stack[top-1], stack[top])
+			stack = stack[:top]
+			continue
+		}
+		acc := Negzero[T]()
+		for c := range s.Count {
+			i := f.leaf(s.Start + c*s.Stride)
+			acc = mulAdd(f, acc, x[i*sx], y[i*sy])
+		}
+		stack = append(stack, acc)
+	}
+	if len(stack) == 0 {
+		return Negzero[T]()
+	}
+	return stack[0]
+}
+
+// SumRows folds rows into dst: dst[j] is the fold over i of src[i·ld + j].
+func SumRows[T libm.Float](f Fold, dst, src []T, ld int) {
+	SumRowsAt(f, dst, src, ld, nil)
+}
+
+// SumRowsAt is SumRows over the rows index names: row i is src[index[i]·ld:]; a nil
+// index stands for 0, 1, 2, …
+func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
+	n := len(dst)
+	row := func(i int) []T {
+		if index != nil {
+			i = int(index[i])
+		}
+		return src[i*ld:][:n]
+	}
+	if f.InOrder && Plain[T](f) {
+		fill(dst, Negzero[T]())
+		for i := range f.N {
+			for j, v := range row(i) {
+				dst[j] += v
+			}
+		}
+		return
+	}
+	stack := borrow[T](f.Depth * n)
+	defer giveBack(stack)
+	s := (*stack)[:0]
+	for _, step := range f.Steps {
+		if step.Join {
+			b, a := s[len(s)-n:], s[len(s)-2*n:len(s)-n]
+			for j := range a {
+				a[j] = add(f, a[j], b[j])
+			}
+			s = s[:len(s)-n]
+			continue
+		}
+		s = s[:len(s)+n]
+		acc := s[len(s)-n:]
+		fill(acc, Negzero[T]())
+		for c := range step.Count {
+			for j, v := range row(f.leaf(step.Start + c*step.Stride)) {
+				acc[j] = add(f, acc[j], v)
+			}
+		}
+	}
+	if len(s) == 0 {
+		fill(dst, Negzero[T]())
+		return
+	}
+	copy(dst, s)
+}
+
+func fill[T libm.Float](x []T, v T) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+var scratch32, scratch64 sync.Pool
+
+// borrow takes a slice of n elements, not cleared, from a pool.
+func borrow[T libm.Float](n int) *[]T {
+	s, _ := poolOf[T]().Get().(*[]T)
+	if s == nil {
+		s = new([]T)
+	}
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	*s = (*s)[:n]
+	return s
+}
+
+func giveBack[T libm.Float](s *[]T) { poolOf[T]().Put(s) }
+
+func poolOf[T libm.Float]() *sync.Pool {
+	var z T
+	if _, wide := any(z).(float64); wide {
+		return &scratch64
+	}
+	return &scratch32
+}

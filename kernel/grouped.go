@@ -1,0 +1,183 @@
+package kernel
+
+import (
+	"firstbit/libm"
+	"firstbit/reduce"
+)
+
+// Grouped products: rows are sorted by expert, rows offsets[e] to offsets[e+1] belong to
+// expert e, and each expert has a matrix of its own.
+
+// GroupedMatMul multiplies each expert's rows by its matrix.
+//
+//	y[r] = fold_k x[r,k]·w_e[k,·]
+//
+// Shapes:  x (R,k), w (E,k,n) → y (R,n); with transposed, w (E,n,k).
+// Reduces: k, by f.
+func GroupedMatMul[T libm.Float](y, x, w []T, offsets []int32, k, n int, transposed bool, f Fold) {
+	for e := range len(offsets) - 1 {
+		lo, hi := int(offsets[e]), int(offsets[e+1])
+		we := RowMajor(w[e*k*n:][:k*n], n)
+		if transposed {
+			we = RowMajor(w[e*k*n:][:k*n], k).T()
+		}
+		MatMul(y[lo*n:hi*n], n, RowMajor(x[lo*k:hi*k], k), we, hi-lo, n, k, f)
+	}
+}
+
+// GroupedMatMulWeight is the gradient of GroupedMatMul with respect to w.
+//
+//	dw_e[i,j] = fold over the rows r of e of x[r,i]·dy[r,j]
+//
+// Shapes:  x (R,m), dy (R,n) → dw (E,m,n).
+// Reduces: rows, by a fold for their number; an expert without rows gets −0.
+func GroupedMatMulWeight[T libm.Float](dw, x, dy []T, offsets []int32, m, n int, rows func(n int) Fold) {
+	for e := range len(offsets) - 1 {
+		lo, hi := int(offsets[e]), int(offsets[e+1])
+		MatMul(dw[e*m*n:][:m*n], n, RowMajor(x[lo*m:hi*m], m).T(), RowMajor(dy[lo*n:hi*n], n), m, n, hi-lo, rows(hi-lo))
+	}
+}
+
+// Tiling is how the epilogue of a grouped product cuts its result.
+type Tiling struct {
+	M, N int // rows and columns of a tile
+	Sub  int // columns of a sub-tile: what a thread block walks at a time
+	Grid int // CTAs at work
+}
+
+// Tile is one tile in the work list of a grouped product.
+type Tile struct {
+	Rows    int // number of its row block
+	Lo, Hi  int // its rows
+	Col     int // number of its column tile
+	Reverse bool
+}
+
+// Tiles lists the tiles of a grouped product over F columns, expert by expert, row
+// block by row block, columns inner.
+func (t Tiling) Tiles(offsets []int32, f int) []Tile {
+	var tiles []Tile
+	block := 0
+	for e := range len(offsets) - 1 {
+		for lo := int(offsets[e]); lo < int(offsets[e+1]); lo += t.M {
+			hi := min(lo+t.M, int(offsets[e+1]))
+			for c := range t.Cols(f) {
+				tiles = append(tiles, Tile{Rows: block, Lo: lo, Hi: hi, Col: c})
+			}
+			block++
+		}
+	}
+	return tiles
+}
+
+// Cols is the number of column tiles over f columns.
+func (t Tiling) Cols(f int) int { return (f + t.N - 1) / t.N }
+
+// Dispatch sets the direction in which each tile's sub-tiles are walked: a CTA alternates, so a
+// tile's direction is its place in its CTA's work sequence mod 2. The static
+// scheduler deals tiles in list order; the dynamic one in the given order of dispatch.
+func (t Tiling) Dispatch(tiles []Tile, dispatch []int) {
+	for place := range tiles {
+		i := place
+		if dispatch != nil {
+			i = dispatch[place]
+		}
+		tiles[i].Reverse = place/t.Grid%2 == 1
+	}
+}
+
+// GroupedDProb is the epilogue of the grouped product acc = dy·W2ᵀ in the backward of
+// an expert whose activation is relu²(h) weighted by its routing probability p.
+//
+//	forward:  a[r,n]   = p[r]·max(h[r,n],0)²
+//	dh[r,n]   = acc[r,n]·p[r]·2·max(h[r,n],0)
+//	dprob[r]  = Σ_n max(h[r,n],0)²·acc[r,n]
+//
+// Shapes:  acc, h, dh (R,F), p, dprob (R).
+// Reduces: the columns of a sub-tile by n, a tile's sub-tiles in the direction of its
+// walk, and the tiles of a row block in the order given for it.
+// Source:  FACTS §6; Megatron Core's grouped GEMM with a fused activation.
+func GroupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t Tiling, tiles []Tile,
+	n func(n int) Fold, join func(rowBlock int) Fold, probe func(tile Tile, partial []T)) {
+	cols := t.Cols(f)
+	slots := borrow[T](t.M * cols)
+	defer giveBack(slots)
+	for b := 0; b < len(tiles); b += cols {
+		block := tiles[b : b+cols]
+		lo, hi := block[0].Lo, block[0].Hi
+		for _, tile := range block {
+			for r := lo; r < hi; r++ {
+				(*slots)[(r-lo)*cols+tile.Col] = dprobTile(h[r*f:][:f], acc[r*f:][:f], dh[r*f:][:f], p[r], t, tile, n)
+			}
+		}
+		fold := join(block[0].Rows)
+		for r := lo; r < hi; r++ {
+			dprob[r] = Sum(fold, (*slots)[(r-lo)*cols:], 1)
+		}
+		if probe != nil {
+			showSlots(*slots, block, cols, fold, probe)
+		}
+	}
+}
+
+// dprobTile is one row's share of a tile, and the dh of its columns.
+func dprobTile[T libm.Float](h, acc, dh []T, p T, t Tiling, tile Tile, n func(n int) Fold) T {
+	lo, hi := tile.Col*t.N, min((tile.Col+1)*t.N, len(h))
+	terms := borrow[T](hi - lo)
+	defer giveBack(terms)
+	for i := lo; i < hi; i++ {
+		r := max(h[i], 0)
+		(*terms)[i-lo] = T(T(r*r) * acc[i])
+		dh[i] = T(T(acc[i]*p) * T(2*r))
+	}
+	sum := Negzero[T]()
+	subs := (hi - lo + t.Sub - 1) / t.Sub
+	for s := range subs {
+		if tile.Reverse {
+			s = subs - 1 - s
+		}
+		part := (*terms)[s*t.Sub : min((s+1)*t.Sub, hi-lo)]
+		f := n(len(part))
+		sum = add(f, sum, Sum(f, part, 1))
+	}
+	return sum
+}
+
+// showSlots shows a row block's tiles to the probe in the order in which they were added.
+func showSlots[T libm.Float](slots []T, block []Tile, cols int, fold Fold, probe func(Tile, []T)) {
+	column := make([]T, block[0].Hi-block[0].Lo)
+	fold.visit(func(_, leaf int) {
+		for r := range column {
+			column[r] = slots[r*cols+leaf]
+		}
+		probe(block[leaf], column)
+	})
+}
+
+// DProbTree is the tree in which one row's f contributions to dprob are added: its
+// tiles by their order, each tile's sub-tiles in the direction of its walk.
+func DProbTree(f int, t Tiling, n, tiles reduce.Order, reverse []bool) reduce.Tree {
+	cols := t.Cols(f)
+	parts := make([]reduce.Tree, cols)
+	for c := range cols {
+		lo, hi := c*t.N, min((c+1)*t.N, f)
+		var subs []reduce.Tree
+		for s := lo; s < hi; s += t.Sub {
+			subs = append(subs, reduce.Graft(n.Tree(min(t.Sub, hi-s)), leaves(s, min(s+t.Sub, hi))))
+		}
+		walk := reduce.Seq
+		if reverse[c] {
+			walk = reduce.Reverse
+		}
+		parts[c] = reduce.Graft(walk.Tree(len(subs)), subs)
+	}
+	return reduce.Graft(tiles.Tree(cols), parts)
+}
+
+func leaves(lo, hi int) []reduce.Tree {
+	var t []reduce.Tree
+	for i := lo; i < hi; i++ {
+		t = append(t, reduce.Tree{Leaf: i})
+	}
+	return t
+}

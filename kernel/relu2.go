@@ -1,0 +1,40 @@
+package kernel
+
+import "firstbit/libm"
+
+// ReLU2 is y = max(x, 0)².
+func ReLU2[T libm.Float](y, x []T) {
+	for i, v := range x[:len(y)] {
+		r := max(v, 0)
+		y[i] = r * r
+	}
+}
+
+// ReLU2Backward is dx = 2·max(x, 0)·dy.
+func ReLU2Backward[T libm.Float](dx, dy, x []T) {
+	for i, v := range x[:len(dx)] {
+		dx[i] = T(2*max(v, 0)) * dy[i]
+	}
+}
+
+// Add is y = a + b.
+func Add[T libm.Float](y, a, b []T) {
+	a, b = a[:len(y)], b[:len(y)]
+	for i := range y {
+		y[i] = a[i] + b[i]
+	}
+}
+
+// Scale is y = s·x.
+func Scale[T libm.Float](y, x []T, s T) {
+	for i, v := range x[:len(y)] {
+		y[i] = v * s
+	}
+}
+
+// MulRows is y = x with row r multiplied by p[r]. Shapes: x (rows,d), p (rows).
+func MulRows[T libm.Float](y, x, p []T, d int) {
+	for r, s := range p {
+		Scale(y[r*d:][:d], x[r*d:][:d], s)
+	}
+}

@@ -1,0 +1,188 @@
+package kernel
+
+import (
+	"math/bits"
+
+	"firstbit/libm"
+)
+
+// Sigmoid is y = 1/(1+e⁻ˣ).
+func Sigmoid[T libm.Float](y, x []T) {
+	for i, v := range x {
+		y[i] = libm.Sigmoid(v)
+	}
+}
+
+// SigmoidBackward is dx = dy·y·(1−y).
+func SigmoidBackward[T libm.Float](dx, dy, y []T) {
+	for i, v := range y {
+		dx[i] = T(dy[i]*v) * (1 - v)
+	}
+}
+
+// Softmax is y = exp(x−m)/Σ exp(x−m) over rows of e, m the row's largest.
+//
+// Reduces: e, by f.
+func Softmax[T libm.Float](y, x []T, e int, f Fold) {
+	for i := 0; i < len(x); i += e {
+		row, out := x[i:i+e], y[i:i+e]
+		m := largest(row)
+		for j, v := range row {
+			out[j] = libm.ExpOf(v - m)
+		}
+		sum := Sum(f, out, 1)
+		for j := range out {
+			out[j] /= sum
+		}
+	}
+}
+
+// SoftmaxBackward is dx = y·(dy − Σ_e dy·y).
+//
+// Reduces: e, by f.
+func SoftmaxBackward[T libm.Float](dx, dy, y []T, e int, f Fold) {
+	for i := 0; i < len(y); i += e {
+		s := Dot(f, dy[i:], 1, y[i:], 1)
+		for j := i; j < i+e; j++ {
+			dx[j] = y[j] * (dy[j] - s)
+		}
+	}
+}
+
+// Tie says which of two equal experts a top-k kernel takes.
+type Tie uint8
+
+// The tie rules of the two public kernels (FACTS §6).
+const (
+	TieLow   Tie = iota // the radix kernel: the lower index
+	TieNaive            // the naive kernel: the lower (bit-reverse5(index mod 32), index div 32)
+)
+
+func (t Tie) less(a, b int) bool {
+	if t == TieLow {
+		return a < b
+	}
+	ra, rb := bits.Reverse8(uint8(a%32))>>3, bits.Reverse8(uint8(b%32))>>3
+	return ra < rb || ra == rb && a/32 < b/32
+}
+
+// TopK chooses, for each row, the k experts of the largest score + bias, in descending order;
+// equal values by the tie rule. A nil bias is none. NaN is below every number.
+//
+// Shapes: scores (rows,E), bias (E) → index (rows,k).
+func TopK[T libm.Float](index []int32, scores, bias []T, e, k int, tie Tie) {
+	value := borrow[T](e)
+	defer giveBack(value)
+	v := *value
+	for i := range len(scores) / e {
+		copy(v, scores[i*e:][:e])
+		for j, b := range bias {
+			v[j] += b
+		}
+		chosen := index[i*k:][:0]
+		for j := range v { // insertion into the k best so far
+			at := len(chosen)
+			for at > 0 && better(v, j, int(chosen[at-1]), tie) {
+				at--
+			}
+			if at == k {
+				continue
+			}
+			if len(chosen) < k {
+				chosen = chosen[:len(chosen)+1]
+			}
+			copy(chosen[at+1:], chosen[at:])
+			chosen[at] = int32(j)
+		}
+	}
+}
+
+func better[T libm.Float](v []T, a, b int, tie Tie) bool {
+	switch {
+	case v[a] > v[b]:
+		return true
+	case v[a] < v[b] || v[a] != v[a]:
+		return false
+	case v[b] != v[b]:
+		return true
+	}
+	return tie.less(a, b)
+}
+
+// Gather is p[t,s] = scores[t, index[t,s]].
+func Gather[T libm.Float](p, scores []T, index []int32, e, k int) {
+	for i, x := range index {
+		p[i] = scores[i/k*e+int(x)]
+	}
+}
+
+// GatherBackward is dscores[t, index[t,s]] = dp[t,s], zero elsewhere; a row's experts are distinct.
+func GatherBackward[T libm.Float](dscores, dp []T, index []int32, e, k int) {
+	clear(dscores)
+	for i, x := range index {
+		dscores[i/k*e+int(x)] = dp[i]
+	}
+}
+
+const tinyShare = 1e-20 // keeps a row of zero scores from dividing by zero (FACTS §5)
+
+// Normalize is p = scaling·s/(Σ_slots s + 1e-20).
+//
+// Shapes:  s (rows,k) → p (rows,k), sum (rows), the denominators.
+// Reduces: slots, by f.
+func Normalize[T libm.Float](p, sum, s []T, k int, scaling T, f Fold) {
+	for i := range sum {
+		sum[i] = Sum(f, s[i*k:], 1) + tinyShare
+		for j := i * k; j < (i+1)*k; j++ {
+			p[j] = T(s[j]/sum[i]) * scaling
+		}
+	}
+}
+
+// NormalizeBackward is the gradient with respect to s.
+//
+//	forward:  p = scaling·s/S
+//	ds = scaling·(dp − Σ_slots dp·s/S)/S
+//
+// Reduces: slots, by f.
+func NormalizeBackward[T libm.Float](ds, dp, s, sum []T, k int, scaling T, f Fold) {
+	for i, S := range sum {
+		c := Dot(f, dp[i*k:], 1, s[i*k:], 1) / S
+		for j := i * k; j < (i+1)*k; j++ {
+			ds[j] = T(scaling*(dp[j]-c)) / S
+		}
+	}
+}
+
+// ProbShare is P = s/(Σ_experts s + 1e-20), a token's scores as shares.
+//
+// Reduces: experts, by f.
+func ProbShare[T libm.Float](share, s []T, e int, f Fold) {
+	for i := 0; i < len(s); i += e {
+		sum := Sum(f, s[i:], 1) + tinyShare
+		for j := i; j < i+e; j++ {
+			share[j] = s[j] / sum
+		}
+	}
+}
+
+// ProbShareBackward is ds = (dP − Σ_experts dP·s/S)/S, S = Σs + 1e-20.
+//
+// Reduces: experts, by f.
+func ProbShareBackward[T libm.Float](ds, dshare, s []T, e int, f Fold) {
+	for i := 0; i < len(s); i += e {
+		sum := Sum(f, s[i:], 1) + tinyShare
+		c := Dot(f, dshare[i:], 1, s[i:], 1) / sum
+		for j := i; j < i+e; j++ {
+			ds[j] = (dshare[j] - c) / sum
+		}
+	}
+}
+
+// Counts is n[e] = how often e occurs in index.
+func Counts(n, index []int32) {
+	clear(n)
+	for _, e := range index {
+		n[e]++
+	}
+}

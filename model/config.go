@@ -1,0 +1,77 @@
+// Package model is the network: embedding, blocks by a pattern string, head and loss,
+// forward and backward written out.
+//
+// Letters: B batch, T time, D width, V vocabulary, H heads, KV key-value heads, P head
+// dim, F hidden width. Tensors are row-major with tokens (B·T) as rows.
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"firstbit/moe"
+)
+
+// Config is the shape of the network.
+type Config struct {
+	Pattern string     `json:"pattern"`  // one mixer a letter: * attention, - MLP, E mixture of experts
+	Vocab   int        `json:"vocab"`    // V
+	Width   int        `json:"width"`    // D
+	Heads   int        `json:"heads"`    // H
+	KVHeads int        `json:"kv_heads"` // KV, dividing H
+	HeadDim int        `json:"head_dim"` // P; 0: width/heads
+	Hidden  int        `json:"hidden"`   // F of the MLP
+	Tied    bool       `json:"tied"`     // the head is the embedding
+	Eps     float64    `json:"eps"`      // of RMSNorm
+	InitStd float64    `json:"init_std"` // standard deviation of initial weights; of those that write to the residual divided by √(2L)
+	MoE     moe.Config `json:"moe"`
+}
+
+// Letters lists the pattern letters and what they stand for.
+const Letters = "* attention, - MLP, E mixture of experts"
+
+// P is the width of a head.
+func (c Config) P() int {
+	if c.HeadDim > 0 {
+		return c.HeadDim
+	}
+	return c.Width / c.Heads
+}
+
+// Validate reports the first field that cannot be.
+func (c Config) Validate() error {
+	if c.Pattern == "" {
+		return fmt.Errorf("model.pattern: empty: must have at least one of %s", Letters)
+	}
+	for i, r := range c.Pattern {
+		if !strings.ContainsRune("*-E", r) {
+			return fmt.Errorf("model.pattern: unknown letter %q at %d: allowed are %s", r, i, Letters)
+		}
+	}
+	for _, f := range []struct {
+		name string
+		v    int
+	}{{"vocab", c.Vocab}, {"width", c.Width}, {"heads", c.Heads}, {"kv_heads", c.KVHeads}, {"hidden", c.Hidden}} {
+		if f.v < 1 || f.v > 1<<20 {
+			return fmt.Errorf("model.%s: %d: must be from 1 to %d", f.name, f.v, 1<<20)
+		}
+	}
+	switch {
+	case len(c.Pattern) > 1024:
+		return fmt.Errorf("model.pattern: %d layers: at most 1024", len(c.Pattern))
+	case c.HeadDim == 0 && c.Width%c.Heads != 0:
+		return fmt.Errorf("model.heads: %d: must divide model.width (%d), or set model.head_dim", c.Heads, c.Width)
+	case c.Heads%c.KVHeads != 0:
+		return fmt.Errorf("model.kv_heads: %d: must divide model.heads (%d)", c.KVHeads, c.Heads)
+	case c.HeadDim < 0:
+		return fmt.Errorf("model.head_dim: %d: must be 0 (width/heads) or more", c.HeadDim)
+	case c.Eps <= 0:
+		return fmt.Errorf("model.eps: %g: must be above 0", c.Eps)
+	case c.InitStd <= 0:
+		return fmt.Errorf("model.init_std: %g: must be above 0", c.InitStd)
+	}
+	if strings.ContainsRune(c.Pattern, 'E') {
+		return c.MoE.Validate()
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package moe
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+var (
+	shareKernel = &device.Kernel{Name: "prob_share", Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run: device.Width(runShare[float32], runShare[float64])}
+	countsKernel = &device.Kernel{Name: "counts", Run: runCounts}
+	// The fused loss of FACTS §6: a grid of CTAs, each adding its partial to the total as it comes.
+	auxKernel = &device.Kernel{Name: "fused_aux_loss",
+		Fixed: reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:seq/fp32; grid=8"),
+		Fast:  reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:arrival/fp32; grid=8"),
+		Run:   device.Width(runAux[float32], runAux[float64])}
+	zKernel = &device.Kernel{Name: "z_loss", Fixed: reduce.MustPlan("experts:seq/fp32; tokens:seq/fp32"),
+		Run: device.Width(runZ[float32], runZ[float64])}
+	topkUnbiased = &device.Kernel{Name: "topk", Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
+		Run: device.Width(runTopKUnbiased[float32], runTopKUnbiased[float64])}
+)
+
+// Losses adds what the router owes for imbalance and for large logits.
+//
+//	aux = Σ_i (Σ_t P_ti)·n_i · E·coeff/(K·T²)   P: a token's scores as shares of their sum
+//	z   = coeff·mean_t(logsumexp(logits_t)²)
+//
+// n counts the choices of the unbiased scores, T the tokens of the microbatch.
+// Source: FACTS §5, §6.
+func (r *Router) Losses(dev *device.Device) (aux, z *device.Tensor) {
+	f := r.scores.Format
+	r.share = r.scores
+	if r.Router == "sigmoid" {
+		c := dev.Open("share", shareKernel)
+		c.Read("scores", r.scores)
+		r.share = c.Write("share", f, r.scores.Shape()...)
+		c.Do()
+	}
+	r.counts = r.count(dev, "counts", r.unbiased(dev))
+
+	c := dev.Open("aux_loss", auxKernel)
+	c.Read("share", r.share)
+	c.Read("counts", r.counts)
+	c.ReadScalar("coeff", r.auxFactor())
+	aux = c.Write("loss", f, 1)
+	c.Do()
+
+	c = dev.Open("z_loss", zKernel)
+	c.Read("logits", r.logits)
+	c.ReadScalar("coeff", r.ZCoeff)
+	z = c.Write("loss", f, 1)
+	c.Do()
+	return aux, z
+}
+
+// unbiased is the choice by the scores alone.
+func (r *Router) unbiased(dev *device.Device) *device.Tensor {
+	c := dev.Open("topk_unbiased", topkUnbiased)
+	c.Read("scores", r.scores)
+	c.ReadScalar("k", float64(r.TopK))
+	index := c.Write("index", lowp.INT32, r.index.Shape()...)
+	c.Do()
+	return index
+}
+
+func (r *Router) count(dev *device.Device, label string, index *device.Tensor) *device.Tensor {
+	c := dev.Open(label, countsKernel)
+	c.Read("index", index)
+	n := c.Write("counts", lowp.INT32, r.Experts)
+	c.Do()
+	return n
+}
+
+// auxFactor is C = E·coeff/(K·T²).
+func (r *Router) auxFactor() float64 {
+	t := float64(r.scores.Rows())
+	return float64(r.Experts) * r.AuxCoeff / (float64(r.TopK) * t * t)
+}
+
+func runShare[T libm.Float](c *device.Call) {
+	e := c.In[0].Cols()
+	kernel.ProbShare(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), e, c.Fold("experts", e))
+}
+
+func runCounts(c *device.Call) {
+	n := c.Out[0].I32()
+	kernel.Counts(n, c.In[0].I32())
+}
+
+func runTopKUnbiased[T libm.Float](c *device.Call) {
+	s := c.In[0].Tensor
+	kernel.TopK(c.Out[0].I32(), device.Data[T](s), nil, s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
+}
+
+func runAux[T libm.Float](c *device.Call) {
+	share := c.In[0].Tensor
+	e, grid := share.Cols(), c.Plan.Int("grid")
+	ctas := c.Fold("ctas", min(grid, share.Rows()))
+	var probe func(cta int, partial T)
+	if c.Probe != nil {
+		probe = func(cta int, partial T) { c.Probe(onePartial(cta, partial)) }
+	}
+	device.Data[T](c.Out[0].Tensor)[0] = kernel.AuxLoss(device.Data[T](share), c.In[1].I32(), e, grid, T(c.Scalar("coeff")),
+		func(n int) kernel.Fold { return c.Fold("rows", n) }, c.Fold("experts", e), ctas, probe)
+}
+
+func onePartial[T libm.Float](tile int, v T) device.Partial {
+	p := device.Partial{Tile: tile}
+	if x, ok := any(v).(float32); ok {
+		p.F32 = []float32{x}
+	} else {
+		p.F64 = []float64{float64(v)}
+	}
+	return p
+}
+
+func runZ[T libm.Float](c *device.Call) {
+	l := c.In[0].Tensor
+	device.Data[T](c.Out[0].Tensor)[0] = kernel.ZLoss(device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), c.Fold("experts", l.Cols()), c.Fold("tokens", l.Rows()))
+}

@@ -1,0 +1,167 @@
+package moe
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/reduce"
+)
+
+// Experts are E two-layer relu² networks, run as grouped products over rows sorted by
+// expert. The routing probability multiplies the activation, before the second product.
+//
+//	h = x·W1_e ;  a = p·relu²(h) ;  y = a·W2_e
+//
+// Shapes: x (R,D), p (R), W1 (E,D,F), W2 (E,F,D) → y (R,D).
+// Source: FACTS §6, as Megatron Core does it.
+type Experts struct {
+	Config
+	W1, W2 *device.Param
+
+	x, h, a, prob, offsets *device.Tensor
+}
+
+var (
+	groupedNN = &device.Kernel{Name: "grouped_gemm", Fixed: reduce.MustPlan("k:seq/fp32"),
+		Run: device.Width(runGroupedNN[float32], runGroupedNN[float64])}
+	groupedNT = &device.Kernel{Name: "grouped_gemm", Fixed: reduce.MustPlan("k:seq/fp32"),
+		Run: device.Width(runGroupedNT[float32], runGroupedNT[float64])}
+	groupedWeight = &device.Kernel{Name: "grouped_gemm.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"),
+		Run: device.Width(runGroupedWeight[float32], runGroupedWeight[float64])}
+	weightedReLU2 = &device.Kernel{Name: "relu2.prob", Run: device.Width(runWeightedReLU2[float32], runWeightedReLU2[float64])}
+	// The grouped product whose epilogue also makes the gradient of the routing probability.
+	groupedDProb = &device.Kernel{Name: "grouped_gemm", Parts: []device.Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
+		Fixed: reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static; grid=4"),
+		Fast:  reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic; grid=4"),
+		Run:   device.Width(runGroupedDProb[float32], runGroupedDProb[float64])}
+)
+
+// Forward runs every routed row through its expert.
+func (x *Experts) Forward(dev *device.Device, rows, prob, offsets *device.Tensor) *device.Tensor {
+	x.x, x.prob, x.offsets = rows, prob, offsets
+	x.h = grouped(dev, "w1", groupedNN, rows, x.W1.W, offsets, x.Hidden) // (R,F)
+
+	c := dev.Open("act", weightedReLU2)
+	c.Read("h", x.h)
+	c.Read("prob", prob)
+	x.a = c.Write("a", x.h.Format, x.h.Shape()...) // (R,F)
+	c.Do()
+
+	return grouped(dev, "w2", groupedNN, x.a, x.W2.W, offsets, rows.Cols()) // (R,D)
+}
+
+// Backward returns the gradients of the rows and of their probabilities.
+func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *device.Tensor) {
+	// forward: y = a·W2
+	x.weightGrad(dev, "w2", x.W2, x.a, dy)
+
+	// forward: a = p·relu²(h), h = x·W1; one kernel takes dy to dh and dprob.
+	c := dev.Open("w2.dx", groupedDProb)
+	c.Read("dy", dy)
+	c.Read("w2", x.W2.W)
+	c.Read("h", x.h)
+	c.Read("prob", x.prob)
+	c.Read("offsets", x.offsets)
+	c.ReadScalar("tile_m", float64(x.TileM))
+	c.ReadScalar("tile_n", float64(x.TileN))
+	c.ReadScalar("tile_sub", float64(x.TileSub))
+	dh := c.Write("dx", x.h.Format, x.h.Shape()...)
+	dprob = c.Write("dprob", x.prob.Format, x.prob.Shape()...)
+	c.Do()
+
+	x.weightGrad(dev, "w1", x.W1, x.x, dh)
+	return grouped(dev, "w1.dx", groupedNT, dh, x.W1.W, x.offsets, x.x.Cols()), dprob
+}
+
+// grouped is a grouped product whose output has n columns.
+func grouped(dev *device.Device, label string, k *device.Kernel, x, w, offsets *device.Tensor, n int) *device.Tensor {
+	c := dev.Open(label, k)
+	c.Read("x", x)
+	c.Read("w", w)
+	c.Read("offsets", offsets)
+	y := c.Write("y", x.Format, x.Rows(), n)
+	c.Do()
+	return y
+}
+
+func (x *Experts) weightGrad(dev *device.Device, label string, w *device.Param, in, dy *device.Tensor) {
+	c := dev.Open(label+".dw", groupedWeight)
+	c.Read("x", in)
+	c.Read("dy", dy)
+	c.Read("offsets", x.offsets)
+	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
+	c.Do()
+	dev.Accumulate(label+".grad", w, dw)
+}
+
+func runGroupedNN[T libm.Float](c *device.Call) { runGrouped[T](c, false) }
+func runGroupedNT[T libm.Float](c *device.Call) { runGrouped[T](c, true) }
+
+func runGrouped[T libm.Float](c *device.Call, transposed bool) {
+	k, n := c.In[0].Cols(), c.Out[0].Cols()
+	kernel.GroupedMatMul(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor),
+		c.In[2].I32(), k, n, transposed, c.Fold("k", k))
+}
+
+func runGroupedWeight[T libm.Float](c *device.Call) {
+	kernel.GroupedMatMulWeight(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor),
+		c.In[2].I32(), c.In[0].Cols(), c.In[1].Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
+}
+
+func runWeightedReLU2[T libm.Float](c *device.Call) {
+	a := device.Data[T](c.Out[0].Tensor)
+	kernel.ReLU2(a, device.Data[T](c.In[0].Tensor))
+	kernel.MulRows(a, a, device.Data[T](c.In[1].Tensor), c.In[0].Cols())
+}
+
+func runGroupedDProb[T libm.Float](c *device.Call) {
+	dy, w2, h, prob, offsets := c.In[0].Tensor, c.In[1].Tensor, c.In[2].Tensor, c.In[3].Tensor, c.In[4].I32()
+	dh, dprob := device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor)
+	f, d := h.Cols(), dy.Cols()
+	// dh first holds the product; the epilogue replaces each element after its last use.
+	kernel.GroupedMatMul(dh, device.Data[T](dy), device.Data[T](w2), offsets, d, f, true, c.Fold("k", d))
+
+	tiling := kernel.Tiling{M: int(c.Scalar("tile_m")), N: int(c.Scalar("tile_n")), Sub: int(c.Scalar("tile_sub")), Grid: c.Plan.Int("grid")}
+	tiles := tiling.Tiles(offsets, f)
+	var dispatch []int
+	if c.Plan.Choice("sched") == "dynamic" {
+		dispatch = c.Arrival("sched", len(tiles))
+	}
+	tiling.Dispatch(tiles, dispatch)
+	kernel.GroupedDProb(dprob, dh, dh, device.Data[T](h), device.Data[T](prob), f, tiling, tiles,
+		func(n int) kernel.Fold { return c.Fold("n", n) }, tileJoin(c, len(tiles), tiling.Cols(f)), probeTiles[T](c))
+}
+
+// tileJoin is the order in which each row block's tiles are added. Contributions of the
+// whole grid arrive in one order; a row block sees its part of it.
+func tileJoin(c *device.Call, tiles, cols int) func(rowBlock int) kernel.Fold {
+	r := c.Plan.Reduction("tiles")
+	if r.Order.Concrete() {
+		fold := c.Fold("tiles", cols)
+		return func(int) kernel.Fold { return fold }
+	}
+	arrival := make([][]int, tiles/cols)
+	for _, t := range c.Arrival("tiles", tiles) {
+		arrival[t/cols] = append(arrival[t/cols], t%cols)
+	}
+	return func(rowBlock int) kernel.Fold {
+		order := r.Order.Resolve(reduce.Context{Arrival: func(int) []int { return arrival[rowBlock] }}, cols)
+		return kernel.Fold{Program: order.Program(cols), Acc: r.Acc, FMA: r.FMA}
+	}
+}
+
+func probeTiles[T libm.Float](c *device.Call) func(kernel.Tile, []T) {
+	if c.Probe == nil {
+		return nil
+	}
+	return func(t kernel.Tile, partial []T) {
+		p := device.Partial{Part: "grouped_gemm.dprob", Row: t.Lo, Tile: t.Col, Reverse: t.Reverse}
+		switch v := any(partial).(type) {
+		case []float32:
+			p.F32 = v
+		case []float64:
+			p.F64 = v
+		}
+		c.Probe(p)
+	}
+}

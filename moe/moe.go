@@ -1,0 +1,158 @@
+package moe
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// MoE routes each token to K experts and adds a shared expert that every token sees.
+//
+//	y = Σ_slots experts(x)·p + shared(x)
+//
+// Shapes: x (T,D) → y (T,D).
+type MoE struct {
+	Config
+	Router  Router
+	Experts Experts
+	Shared  Mixer // nil: no shared expert
+
+	// Aux and Z are the losses of the last forward, one element each.
+	Aux, Z *device.Tensor
+
+	x, index, order, inverse *device.Tensor
+}
+
+// Mixer is a layer from (T,D) to (T,D).
+type Mixer interface {
+	Forward(dev *device.Device, x *device.Tensor) *device.Tensor
+	Backward(dev *device.Device, dy *device.Tensor) *device.Tensor
+	Params() []*device.Param
+}
+
+var (
+	permuteKernel = &device.Kernel{Name: "permute", Run: runPermute}
+	dispatchRows  = &device.Kernel{Name: "dispatch", Run: device.Width(runDispatch[float32], runDispatch[float64])}
+	combineKernel = &device.Kernel{Name: "combine", Fixed: reduce.MustPlan("slots:seq/fp32"),
+		Fast: reduce.MustPlan("slots:arrival/fp32"), Run: device.Width(runCombine[float32], runCombine[float64])}
+	probRows  = &device.Kernel{Name: "prob.permute", Run: device.Width(runProbRows[float32], runProbRows[float64])}
+	probSlots = &device.Kernel{Name: "prob.unpermute", Run: device.Width(runProbRows[float32], runProbRows[float64])}
+)
+
+// Forward is the layer; it also leaves the router's losses in Aux and Z.
+func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
+	m.x = x
+	router := dev.In("router")
+	index, prob := m.Router.Forward(router, x)
+	m.Aux, m.Z = m.Router.Losses(router)
+	m.index = index
+
+	offsets := m.permute(dev)
+	rows := m.dispatch(dev, "dispatch", x)                     // (R,D)
+	rowProb := m.reorder(dev, "prob", probRows, prob, m.order) // (R)
+	y := m.Experts.Forward(dev.In("experts"), rows, rowProb, offsets)
+	out := m.combine(dev, "combine", y) // (T,D)
+	if m.Shared != nil {
+		out = dev.Sum("y", out, m.Shared.Forward(dev.In("shared"), x))
+	}
+	return out
+}
+
+// Backward takes dy to x; the router's losses enter with the weight lossScale.
+func (m *MoE) Backward(dev *device.Device, dy *device.Tensor, lossScale float64) *device.Tensor {
+	// forward: out = combine(y) [+ shared(x)]
+	drows := m.dispatch(dev, "combine.dx", dy)                          // (R,D)
+	dxr, dprobRows := m.Experts.Backward(dev.In("experts"), drows)      // (R,D), (R)
+	dprob := m.reorder(dev, "prob.dx", probSlots, dprobRows, m.inverse) // (T,K)
+	dx := m.combine(dev, "dispatch.dx", dxr)                            // (T,D)
+	dxRouter := m.Router.Backward(dev.In("router"), dprob, lossScale)   // (T,D)
+	// x feeds the experts, the router and the shared expert; their gradients
+	// meet here, in this order.
+	dx = dev.Sum("dx", dx, dxRouter)
+	if m.Shared != nil {
+		dx = dev.Sum("dx_shared", dx, m.Shared.Backward(dev.In("shared"), dy))
+	}
+	return dx
+}
+
+// Params lists the weights in the order of the forward.
+func (m *MoE) Params() []*device.Param {
+	p := []*device.Param{m.Router.W, m.Experts.W1, m.Experts.W2}
+	if m.Shared != nil {
+		p = append(p, m.Shared.Params()...)
+	}
+	return p
+}
+
+// permute sorts the routed rows by expert, tokens ascending within one.
+func (m *MoE) permute(dev *device.Device) (offsets *device.Tensor) {
+	c := dev.Open("permute", permuteKernel)
+	c.Read("index", m.index)
+	n := m.index.Len()
+	m.order = c.Write("order", lowp.INT32, n)
+	m.inverse = c.Write("inverse", lowp.INT32, n)
+	offsets = c.Write("offsets", lowp.INT32, m.Config.Experts+1)
+	c.Do()
+	return offsets
+}
+
+// dispatch copies each token's row to every slot it chose.
+func (m *MoE) dispatch(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	c := dev.Open(label, dispatchRows)
+	c.Read("x", x)
+	c.Read("order", m.order)
+	c.ReadScalar("k", float64(m.TopK))
+	y := c.Write("rows", x.Format, m.order.Len(), x.Cols())
+	c.Do()
+	return y
+}
+
+// combine adds a token's rows in slot order.
+func (m *MoE) combine(dev *device.Device, label string, rows *device.Tensor) *device.Tensor {
+	c := dev.Open(label, combineKernel)
+	c.Read("rows", rows)
+	c.Read("inverse", m.inverse)
+	c.ReadScalar("k", float64(m.TopK))
+	y := c.Write("y", rows.Format, m.inverse.Len()/m.TopK, rows.Cols())
+	c.Do()
+	return y
+}
+
+// reorder moves one number per slot between slot order and expert order.
+func (m *MoE) reorder(dev *device.Device, label string, k *device.Kernel, p, by *device.Tensor) *device.Tensor {
+	c := dev.Open(label, k)
+	c.Read("p", p)
+	c.Read("order", by)
+	var y *device.Tensor
+	if k == probSlots {
+		y = c.Write("p", p.Format, by.Len()/m.TopK, m.TopK)
+	} else {
+		y = c.Write("p", p.Format, by.Len())
+	}
+	c.Do()
+	return y
+}
+
+func runPermute(c *device.Call) {
+	index, offsets := c.In[0].Tensor, c.Out[2].I32()
+	kernel.Permute(c.Out[0].I32(), c.Out[1].I32(), offsets, index.I32(), len(offsets)-1, index.Cols())
+}
+
+func runDispatch[T libm.Float](c *device.Call) {
+	x := c.In[0].Tensor
+	kernel.GatherRows(device.Data[T](c.Out[0].Tensor), device.Data[T](x), c.In[1].I32(), int(c.Scalar("k")), x.Cols())
+}
+
+func runCombine[T libm.Float](c *device.Call) {
+	k := int(c.Scalar("k"))
+	kernel.CombineSlots(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), c.In[1].I32(), k, c.In[0].Cols(), c.Fold("slots", k))
+}
+
+func runProbRows[T libm.Float](c *device.Call) {
+	dst, src := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor)
+	for i, j := range c.In[1].I32() {
+		dst[i] = src[j]
+	}
+}

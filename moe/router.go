@@ -1,0 +1,145 @@
+package moe
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// Router chooses K of E experts for every token and says with which probability.
+//
+//	logits = x·Wᵀ               in fp32, rounded to router_dtype
+//	s      = sigmoid(logits)    or softmax
+//	choose the K largest of s + bias
+//	p      = scaling·s/(Σ_chosen s + 1e-20)   (sigmoid and K > 1; else scaling·s)
+//
+// Shapes: x (T,D), W (E,D) → index (T,K), p (T,K).
+// Source: FACTS §5.
+type Router struct {
+	Config
+	W    *device.Param
+	Bias *device.Tensor // (E) added for the choice only
+	// Tokens counts how many tokens chose each expert since the bias was last moved.
+	Tokens *device.Tensor
+
+	x, logits, scores, index, chosen, sum, prob *device.Tensor
+	share, counts                               *device.Tensor
+}
+
+var (
+	sigmoidKernel = &device.Kernel{Name: "sigmoid", Run: device.Width(runSigmoid[float32], runSigmoid[float64])}
+	softmaxKernel = &device.Kernel{Name: "softmax", Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run: device.Width(runSoftmax[float32], runSoftmax[float64])}
+	topkKernel = &device.Kernel{Name: "topk", Fixed: reduce.MustPlan("fused=false; tie=native"),
+		Fast: reduce.MustPlan("fused=true; tie=native"), Run: device.Width(runTopK[float32], runTopK[float64])}
+	gatherKernel    = &device.Kernel{Name: "gather", Run: device.Width(runGather[float32], runGather[float64])}
+	normalizeKernel = &device.Kernel{Name: "normalize", Fixed: reduce.MustPlan("slots:seq/fp32"),
+		Run: device.Width(runNormalize[float32], runNormalize[float64])}
+)
+
+// Forward routes x.
+func (r *Router) Forward(dev *device.Device, x *device.Tensor) (index, prob *device.Tensor) {
+	r.x = x
+	format := device.MasterFormat(x.Format)
+	if r.RouterDtype == "bf16" && format != lowp.FP64 {
+		format = lowp.BF16
+	}
+	r.logits = dev.MatMulNTIn(format, "logits", x, r.W.W) // (T,E)
+	r.scores = r.score(dev)                               // (T,E)
+	r.index = r.topk(dev)                                 // (T,K)
+	r.chosen = r.gather(dev)                              // (T,K)
+	r.prob = r.normalize(dev)                             // (T,K)
+	return r.index, r.prob
+}
+
+func (r *Router) score(dev *device.Device) *device.Tensor {
+	k := sigmoidKernel
+	if r.Router == "softmax" {
+		k = softmaxKernel
+	}
+	c := dev.Open("scores", k)
+	c.Read("logits", r.logits)
+	s := c.Write("scores", device.MasterFormat(r.x.Format), r.logits.Shape()...)
+	c.Do()
+	return s
+}
+
+func (r *Router) topk(dev *device.Device) *device.Tensor {
+	c := dev.Open("topk", topkKernel)
+	c.Read("scores", r.scores)
+	c.Read("bias", r.Bias)
+	c.ReadScalar("k", float64(r.TopK))
+	index := c.Write("index", lowp.INT32, r.scores.Rows(), r.TopK)
+	c.Do()
+	return index
+}
+
+func (r *Router) gather(dev *device.Device) *device.Tensor {
+	c := dev.Open("chosen", gatherKernel)
+	c.Read("scores", r.scores)
+	c.Read("index", r.index)
+	s := c.Write("chosen", r.scores.Format, r.index.Shape()...)
+	c.Do()
+	return s
+}
+
+func (r *Router) normalized() bool { return r.TopK > 1 && r.Router == "sigmoid" }
+
+func (r *Router) normalize(dev *device.Device) *device.Tensor {
+	c := dev.Open("prob", normalizeKernel)
+	c.Read("chosen", r.chosen)
+	c.ReadScalar("scaling", r.Scaling)
+	c.ReadScalar("normalized", b2f(r.normalized()))
+	p := c.Write("prob", r.chosen.Format, r.chosen.Shape()...)
+	r.sum = c.Write("sum", r.chosen.Format, r.chosen.Rows())
+	c.Do()
+	return p
+}
+
+func b2f(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func runSigmoid[T libm.Float](c *device.Call) {
+	kernel.Sigmoid(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor))
+}
+
+func runSoftmax[T libm.Float](c *device.Call) {
+	e := c.In[0].Cols()
+	kernel.Softmax(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), e, c.Fold("experts", e))
+}
+
+// tieRule is how the Plan breaks exact ties: by one rule, or as the kernel it
+// names does of itself.
+func tieRule(p reduce.Plan) kernel.Tie {
+	if p.Choice("tie") == "native" && p.Choice("fused") == "true" {
+		return kernel.TieNaive
+	}
+	return kernel.TieLow
+}
+
+func runTopK[T libm.Float](c *device.Call) {
+	s := c.In[0].Tensor
+	kernel.TopK(c.Out[0].I32(), device.Data[T](s), device.Data[T](c.In[1].Tensor), s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
+}
+
+func runGather[T libm.Float](c *device.Call) {
+	s, index := c.In[0].Tensor, c.In[1].Tensor
+	kernel.Gather(device.Data[T](c.Out[0].Tensor), device.Data[T](s), index.I32(), s.Cols(), index.Cols())
+}
+
+func runNormalize[T libm.Float](c *device.Call) {
+	p, s := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor)
+	scaling := T(c.Scalar("scaling"))
+	if c.Scalar("normalized") == 0 {
+		kernel.Scale(p, s, scaling)
+		return
+	}
+	k := c.In[0].Cols()
+	kernel.Normalize(p, device.Data[T](c.Out[1].Tensor), s, k, scaling, c.Fold("slots", k))
+}

@@ -1,0 +1,143 @@
+package moe
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/reduce"
+)
+
+var (
+	normalizeBackward = &device.Kernel{Name: "normalize.bwd", Fixed: reduce.MustPlan("slots:seq/fp32"),
+		Run: device.Width(runNormalizeBackward[float32], runNormalizeBackward[float64])}
+	scatterKernel = &device.Kernel{Name: "gather.bwd", Run: device.Width(runScatter[float32], runScatter[float64])}
+	auxBackward   = &device.Kernel{Name: "fused_aux_loss.bwd", Run: device.Width(runAuxBackward[float32], runAuxBackward[float64])}
+	shareBackward = &device.Kernel{Name: "prob_share.bwd", Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run: device.Width(runShareBackward[float32], runShareBackward[float64])}
+	sigmoidBackward = &device.Kernel{Name: "sigmoid.bwd", Run: device.Width(runSigmoidBackward[float32], runSigmoidBackward[float64])}
+	softmaxBackward = &device.Kernel{Name: "softmax.bwd", Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run: device.Width(runSoftmaxBackward[float32], runSoftmaxBackward[float64])}
+	zBackward = &device.Kernel{Name: "z_loss.bwd", Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run: device.Width(runZBackward[float32], runZBackward[float64])}
+)
+
+// Backward takes the gradient of p and of the two losses (each of weight scale)
+// back to x and W. The choice itself has no gradient.
+func (r *Router) Backward(dev *device.Device, dprob *device.Tensor, scale float64) (dx *device.Tensor) {
+	// forward: p = scaling·s/(Σs + ε), s gathered from scores
+	dchosen := r.normalizeBackward(dev, dprob)
+	dscores := r.scatter(dev, dchosen)
+
+	// forward: aux = C·Σ_i n_i·Σ_t share_ti. The scores feed the choice and the loss;
+	// their gradients meet here, in this order.
+	dscores = dev.Sum("scores.dsum", dscores, r.auxBackward(dev, scale))
+
+	// forward: scores = sigmoid(logits); z = coeff·mean(logsumexp²)
+	dlogits := dev.Sum("logits.dsum", r.scoreBackward(dev, dscores), r.zBackward(dev, scale))
+
+	// forward: logits = x·Wᵀ
+	dev.Accumulate("w.grad", r.W, dev.MatMulTN("w.dw", dlogits, r.x)) // (E,D)
+	return dev.MatMulNNIn(r.x.Format, "w.dx", dlogits, r.W.W)         // (T,D)
+}
+
+func (r *Router) normalizeBackward(dev *device.Device, dprob *device.Tensor) *device.Tensor {
+	c := dev.Open("prob.dx", normalizeBackward)
+	c.Read("dprob", dprob)
+	c.Read("chosen", r.chosen)
+	c.Read("sum", r.sum)
+	c.ReadScalar("scaling", r.Scaling)
+	c.ReadScalar("normalized", b2f(r.normalized()))
+	d := c.Write("dchosen", r.chosen.Format, r.chosen.Shape()...)
+	c.Do()
+	return d
+}
+
+func (r *Router) scatter(dev *device.Device, dchosen *device.Tensor) *device.Tensor {
+	c := dev.Open("chosen.dx", scatterKernel)
+	c.Read("dchosen", dchosen)
+	c.Read("index", r.index)
+	d := c.Write("dscores", r.scores.Format, r.scores.Shape()...)
+	c.Do()
+	return d
+}
+
+func (r *Router) auxBackward(dev *device.Device, scale float64) *device.Tensor {
+	c := dev.Open("aux_loss.dx", auxBackward)
+	c.Read("counts", r.counts)
+	c.ReadScalar("coeff", r.auxFactor())
+	c.ReadScalar("scale", scale)
+	d := c.Write("dshare", r.share.Format, r.share.Shape()...)
+	c.Do()
+	if r.Router != "sigmoid" {
+		return d
+	}
+	c = dev.Open("share.dx", shareBackward)
+	c.Read("dshare", d)
+	c.Read("scores", r.scores)
+	d = c.Write("dscores", r.scores.Format, r.scores.Shape()...)
+	c.Do()
+	return d
+}
+
+func (r *Router) scoreBackward(dev *device.Device, dscores *device.Tensor) *device.Tensor {
+	k := sigmoidBackward
+	if r.Router == "softmax" {
+		k = softmaxBackward
+	}
+	c := dev.Open("scores.dx", k)
+	c.Read("dscores", dscores)
+	c.Read("scores", r.scores)
+	d := c.Write("dlogits", r.scores.Format, r.scores.Shape()...)
+	c.Do()
+	return d
+}
+
+func (r *Router) zBackward(dev *device.Device, scale float64) *device.Tensor {
+	c := dev.Open("z_loss.dx", zBackward)
+	c.Read("logits", r.logits)
+	c.ReadScalar("coeff", r.ZCoeff)
+	c.ReadScalar("scale", scale)
+	d := c.Write("dlogits", r.scores.Format, r.logits.Shape()...)
+	c.Do()
+	return d
+}
+
+func runNormalizeBackward[T libm.Float](c *device.Call) {
+	ds, dp := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor)
+	scaling := T(c.Scalar("scaling"))
+	if c.Scalar("normalized") == 0 {
+		kernel.Scale(ds, dp, scaling)
+		return
+	}
+	k := c.In[0].Cols()
+	kernel.NormalizeBackward(ds, dp, device.Data[T](c.In[1].Tensor), device.Data[T](c.In[2].Tensor), k, scaling, c.Fold("slots", k))
+}
+
+func runScatter[T libm.Float](c *device.Call) {
+	d := c.Out[0].Tensor
+	kernel.GatherBackward(device.Data[T](d), device.Data[T](c.In[0].Tensor), c.In[1].I32(), d.Cols(), c.In[1].Cols())
+}
+
+func runAuxBackward[T libm.Float](c *device.Call) {
+	d := c.Out[0].Tensor
+	kernel.AuxLossBackward(device.Data[T](d), c.In[0].I32(), d.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")))
+}
+
+func runShareBackward[T libm.Float](c *device.Call) {
+	e := c.In[0].Cols()
+	kernel.ProbShareBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor), e, c.Fold("experts", e))
+}
+
+func runSigmoidBackward[T libm.Float](c *device.Call) {
+	kernel.SigmoidBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor))
+}
+
+func runSoftmaxBackward[T libm.Float](c *device.Call) {
+	e := c.In[0].Cols()
+	kernel.SoftmaxBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor), e, c.Fold("experts", e))
+}
+
+func runZBackward[T libm.Float](c *device.Call) {
+	l := c.In[0].Tensor
+	kernel.ZLossBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")), c.Fold("experts", l.Cols()))
+}

@@ -1,0 +1,127 @@
+package optim
+
+import (
+	"math"
+
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/reduce"
+)
+
+// AdamW holds the moments of every parameter, in parameter order.
+type AdamW struct {
+	Config
+	Params []*device.Param
+	M, V   []*device.Tensor
+
+	squares []*device.Tensor
+}
+
+// New makes an optimizer with zero moments.
+func New(c Config, params []*device.Param) *AdamW {
+	a := &AdamW{Config: c, Params: params}
+	for _, p := range params {
+		a.M = append(a.M, device.NewTensor(p.Grad.Format, p.Grad.Shape()...))
+		a.V = append(a.V, device.NewTensor(p.Grad.Format, p.Grad.Shape()...))
+	}
+	a.squares = make([]*device.Tensor, len(params))
+	return a
+}
+
+var (
+	sumSquares = &device.Kernel{Name: "sum_squares", Fixed: reduce.MustPlan("elements:lanes(8)/fp32"),
+		Run: device.Width(runSquares[float32], runSquares[float64])}
+	gradNorm = &device.Kernel{Name: "grad_norm", Fixed: reduce.MustPlan("params:seq/fp32"),
+		Run: device.Width(runNorm[float32], runNorm[float64])}
+	adamw = &device.Kernel{Name: "adamw", Run: device.Width(runAdamW[float32], runAdamW[float64])}
+)
+
+// Step updates every master and weight from its gradient.
+//
+//	norm  = √Σ g²                    over all parameters
+//	coef  = min(1, clip/(norm+1e-6)) multiplies every gradient
+//	m, v  = β1·m+(1−β1)·g, β2·v+(1−β2)·g²
+//	w    -= lr·decay·w + lr·m̂/(√v̂+ε)
+//
+// It returns the norm, one element. step counts from 1.
+// Source: Loshchilov & Hutter 2019, as PyTorch does it; FACTS §4 for the clipping.
+func (a *AdamW) Step(dev *device.Device, step int, rate float64) *device.Tensor {
+	norm := a.norm(dev.In("grad_norm"))
+	opt := dev.In("optim")
+	for i, p := range a.Params {
+		a.update(opt, i, p, norm, step, rate)
+	}
+	return norm
+}
+
+func (a *AdamW) norm(dev *device.Device) *device.Tensor {
+	for i, p := range a.Params {
+		c := dev.Open(p.Name, sumSquares)
+		c.Read("grad", p.Grad)
+		a.squares[i] = c.Write("sum", p.Grad.Format, 1)
+		c.Do()
+	}
+	c := dev.Open("norm", gradNorm)
+	for _, s := range a.squares {
+		c.Read("sum", s)
+	}
+	norm := c.Write("norm", a.squares[0].Format, 1)
+	c.Do()
+	return norm
+}
+
+func (a *AdamW) update(dev *device.Device, i int, p *device.Param, norm *device.Tensor, step int, rate float64) {
+	c := dev.OpenKind(device.Optim, p.Name, adamw)
+	c.Read("grad", p.Grad)
+	c.Read("norm", norm)
+	c.Read("master", p.Master)
+	c.Read("m", a.M[i])
+	c.Read("v", a.V[i])
+	c.ReadScalar("lr", rate)
+	c.ReadScalar("step", float64(step))
+	c.ReadScalar("beta1", a.Beta1)
+	c.ReadScalar("beta2", a.Beta2)
+	c.ReadScalar("eps", a.Eps)
+	c.ReadScalar("clip", a.Clip)
+	decay := 0.0
+	if p.Decay {
+		decay = a.Weight
+	}
+	c.ReadScalar("decay", decay)
+	c.Update("master", p.Master)
+	c.Update("m", a.M[i])
+	c.Update("v", a.V[i])
+	if p.W != p.Master {
+		c.Update("w", p.W)
+	}
+	c.Do()
+}
+
+func runSquares[T libm.Float](c *device.Call) {
+	g := device.Data[T](c.In[0].Tensor)
+	device.Data[T](c.Out[0].Tensor)[0] = kernel.SumSquares(g, c.Fold("elements", len(g)))
+}
+
+func runNorm[T libm.Float](c *device.Call) {
+	sum := kernel.Run(c.Fold("params", len(c.In)), func(i int) T { return device.Data[T](c.In[i].Tensor)[0] })
+	device.Data[T](c.Out[0].Tensor)[0] = T(math.Sqrt(float64(sum)))
+}
+
+func runAdamW[T libm.Float](c *device.Call) {
+	norm := float64(device.Data[T](c.In[1].Tensor)[0])
+	coef := 1.0
+	if clip := c.Scalar("clip"); clip > 0 {
+		coef = min(1, clip/(norm+1e-6))
+	}
+	step := int(c.Scalar("step"))
+	b1, b2 := c.Scalar("beta1"), c.Scalar("beta2")
+	h := kernel.AdamWStep{
+		LR: c.Scalar("lr"), Beta1: b1, Beta2: b2, Eps: c.Scalar("eps"), Decay: c.Scalar("decay"),
+		Bias1: 1 - libm.IPow(b1, step), Bias2: 1 - libm.IPow(b2, step), GradScale: coef,
+	}
+	kernel.AdamW(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](c.Out[2].Tensor), device.Data[T](c.In[0].Tensor), h)
+	if len(c.Out) == 4 {
+		c.Out[3].CopyFrom(c.Out[0].Tensor)
+	}
+}

@@ -1,0 +1,68 @@
+// Package optim is AdamW over full-precision masters, global-norm clipping and the
+// learning-rate schedule.
+package optim
+
+import (
+	"fmt"
+	"math"
+
+	"firstbit/libm"
+)
+
+// Config is the optimizer's constants.
+type Config struct {
+	LR     float64 `json:"lr"`     // the peak
+	MinLR  float64 `json:"min_lr"` // where the decay ends
+	Warmup int     `json:"warmup"` // steps from 0 to LR
+	Decay  string  `json:"decay"`  // constant, linear or cosine, from Warmup to the last step
+	Beta1  float64 `json:"beta1"`  //
+	Beta2  float64 `json:"beta2"`  //
+	Eps    float64 `json:"eps"`    //
+	Weight float64 `json:"weight"` // decoupled weight decay
+	Clip   float64 `json:"clip"`   // global gradient norm; 0: no clipping
+}
+
+// Validate reports the first field that cannot be.
+func (c Config) Validate() error {
+	bad := func(field string, v float64, allowed string) error {
+		return fmt.Errorf("optim.%s: %g: must be %s", field, v, allowed)
+	}
+	unit := func(v float64) bool { return v >= 0 && v < 1 }
+	switch {
+	case !(c.LR > 0) || math.IsInf(c.LR, 0):
+		return bad("lr", c.LR, "above 0")
+	case !(c.MinLR >= 0 && c.MinLR <= c.LR):
+		return bad("min_lr", c.MinLR, "from 0 to optim.lr")
+	case c.Warmup < 0:
+		return bad("warmup", float64(c.Warmup), "0 or more")
+	case c.Decay != "constant" && c.Decay != "linear" && c.Decay != "cosine":
+		return fmt.Errorf("optim.decay: %q: must be constant, linear or cosine", c.Decay)
+	case !unit(c.Beta1):
+		return bad("beta1", c.Beta1, "in [0, 1)")
+	case !unit(c.Beta2):
+		return bad("beta2", c.Beta2, "in [0, 1)")
+	case !(c.Eps > 0):
+		return bad("eps", c.Eps, "above 0")
+	case !(c.Weight >= 0):
+		return bad("weight", c.Weight, "0 or more")
+	case !(c.Clip >= 0):
+		return bad("clip", c.Clip, "0 (no clipping) or more")
+	}
+	return nil
+}
+
+// Rate is the learning rate of a step, counted from 1, in a run of the given length.
+func (c Config) Rate(step, steps int) float64 {
+	if step <= c.Warmup {
+		return c.LR * float64(step) / float64(c.Warmup)
+	}
+	if c.Decay == "constant" || steps <= c.Warmup {
+		return c.LR
+	}
+	x := float64(step-c.Warmup) / float64(steps-c.Warmup)
+	x = min(x, 1)
+	if c.Decay == "linear" {
+		return c.LR - float64((c.LR-c.MinLR)*x)
+	}
+	return c.MinLR + float64((c.LR-c.MinLR)*float64(0.5*(1+libm.Cos(float64(math.Pi*x)))))
+}

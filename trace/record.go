@@ -1,0 +1,195 @@
+// Package trace watches: it records what every Call of a run read and wrote, as
+// fingerprints, in one file per rank and iteration.
+//
+// It draws no numbers, orders nothing and waits for no other rank, so a traced run
+// has the bits of an untraced one.
+package trace
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"firstbit/device"
+)
+
+// SchemaVersion changes with any change to the meaning of a field or a digest.
+const SchemaVersion = 1
+
+// Record is one line of a trace.
+type Record struct {
+	SchemaVersion int          `json:"schema_version"`
+	Seq           int          `json:"seq"`
+	Rank          int          `json:"rank"`
+	Coord         device.Coord `json:"coord"`
+	Iteration     int          `json:"iteration"`
+	Microbatch    int          `json:"microbatch"`
+	Phase         string       `json:"phase"`
+	Kind          string       `json:"kind"`
+	Name          string       `json:"name"`
+	Occurrence    int          `json:"occurrence"`
+	Scope         string       `json:"scope"`
+	Group         string       `json:"group"`
+	Peer          *string      `json:"peer"`
+	View          bool         `json:"view"`
+	Flags         []string     `json:"flags"`
+	In            []Sig        `json:"in"`
+	Out           []Sig        `json:"out"`
+	Plan          string       `json:"plan,omitempty"`
+	Library       string       `json:"library,omitempty"`
+
+	// Metric records.
+	Value *float64 `json:"value,omitempty"`
+	Bits  string   `json:"bits,omitempty"`
+
+	// Kernel records.
+	Kernel   string         `json:"kernel,omitempty"`
+	Arrivals []Arrival      `json:"arrivals,omitempty"`
+	Partials []Contribution `json:"partials,omitempty"`
+
+	// The end record.
+	Records int `json:"records,omitempty"`
+}
+
+// Sig is the fingerprint of a tensor or a scalar.
+type Sig struct {
+	Name   string   `json:"name"`
+	Shape  []int    `json:"shape"`
+	Dtype  string   `json:"dtype"`
+	Numel  int      `json:"numel"`
+	XOR    string   `json:"xor"`    // torch.hash_tensor, 16 hex digits
+	Digest string   `json:"digest"` // XXH3-128 of dtype, shape and elements, 32 hex digits
+	From   *string  `json:"from,omitempty"`
+	Rows   []string `json:"rows,omitempty"` // XXH3-64 per leading index, on order-sensitive tensors
+	Value  *float64 `json:"value,omitempty"`
+	Dump   string   `json:"dump,omitempty"` // file with the elements, relative to the trace
+}
+
+// Arrival is an order drawn from the schedule inside a kernel.
+type Arrival struct {
+	Name  string `json:"name"`
+	Order []int  `json:"order"`
+}
+
+// Contribution is one partial of a sum, listed in the order of its addition.
+type Contribution struct {
+	Row     int    `json:"row"`
+	Tile    int    `json:"tile"`
+	Reverse bool   `json:"reverse,omitempty"`
+	Digest  string `json:"digest"`
+}
+
+// Key aligns two traces. It holds names only, so that a trace with records the other lacks aligns too.
+type Key struct {
+	Rank, Iteration, Microbatch int
+	Phase, Kind, Scope, Name    string
+	Occurrence                  int
+}
+
+// Key of a record.
+func (r *Record) Key() Key {
+	return Key{r.Rank, r.Iteration, r.Microbatch, r.Phase, r.Kind, r.Scope, r.Name, r.Occurrence}
+}
+
+func (k Key) String() string {
+	return fmt.Sprintf("rank %d iteration %d microbatch %d %s %s %s", k.Rank, k.Iteration, k.Microbatch, k.Phase, k.Kind, Path(k.Scope, k.Name))
+}
+
+// Path joins a scope and a name.
+func Path(scope, name string) string {
+	if scope == "" {
+		return name
+	}
+	return scope + "." + name
+}
+
+// Level is how deep a trace looks. A level contains those before it.
+type Level int
+
+// The levels.
+const (
+	Off Level = iota
+	Metrics
+	Semantic
+	Module
+	Op
+	Kernel
+)
+
+var levelNames = []string{"off", "metrics", "semantic", "module", "op", "kernel"}
+
+func (l Level) String() string { return levelNames[l] }
+
+// ParseLevel reads a level by name or number.
+func ParseLevel(s string) (Level, error) {
+	for i, n := range levelNames {
+		if i > 0 && (s == n || s == strconv.Itoa(i)) {
+			return Level(i), nil
+		}
+	}
+	return 0, fmt.Errorf("level %q: must be one of %s", s, strings.Join(levelNames[1:], ", "))
+}
+
+// LevelOf is the first level that records a kind.
+func LevelOf(kind string) Level {
+	switch kind {
+	case "metric", "end":
+		return Metrics
+	case "module":
+		return Module
+	case "op":
+		return Op
+	case "kernel":
+		return Kernel
+	}
+	return Semantic
+}
+
+// Span is a range of steps or ranks, both ends in.
+type Span struct{ Lo, Hi int }
+
+// Set is a union of spans; empty means everything.
+type Set []Span
+
+// Has tells whether i is in the set.
+func (s Set) Has(i int) bool {
+	for _, r := range s {
+		if r.Lo <= i && i <= r.Hi {
+			return true
+		}
+	}
+	return len(s) == 0
+}
+
+// First is the smallest member, or 0 for everything.
+func (s Set) First() int {
+	if len(s) == 0 {
+		return 0
+	}
+	lo := s[0].Lo
+	for _, r := range s {
+		lo = min(lo, r.Lo)
+	}
+	return lo
+}
+
+// ParseSet reads a list such as 0,3,8-15.
+func ParseSet(text string) (Set, error) {
+	var s Set
+	if text == "" {
+		return nil, nil
+	}
+	for _, part := range strings.Split(text, ",") {
+		lo, hi, isRange := strings.Cut(part, "-")
+		if !isRange {
+			hi = lo
+		}
+		a, err1 := strconv.Atoi(lo)
+		b, err2 := strconv.Atoi(hi)
+		if err1 != nil || err2 != nil || a < 0 || b < a {
+			return nil, fmt.Errorf("%q: must be a list of numbers and ranges such as 0,3,8-15", text)
+		}
+		s = append(s, Span{a, b})
+	}
+	return s, nil
+}

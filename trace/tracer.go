@@ -1,0 +1,294 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+// Options say what a Tracer records and where.
+type Options struct {
+	Dir   string
+	Level Level
+	Ranks Set
+	Steps Set
+	Dump  string // GLOB on scope.name: keep the bytes of these Calls' tensors
+}
+
+// Tracer is the middleware of one rank.
+type Tracer struct {
+	Options
+	rank   int
+	active bool
+
+	iteration int // of the open file
+	file      *os.File
+	w         *bufio.Writer
+	enc       *json.Encoder
+	seq       int
+	records   int
+	err       error
+	sign      signer
+	partials  []device.Partial
+	probe     func(device.Partial)
+}
+
+// New makes the trace's directory with its run.json and a Tracer for one rank.
+// The directory must be new or empty, so that two runs never mix.
+func New(o Options, rank int, run Run) (*Tracer, error) {
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("trace %s: cannot be made: %w", o.Dir, cause(err))
+	}
+	entries, err := os.ReadDir(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("trace %s: %w", o.Dir, cause(err))
+	}
+	if len(entries) > 0 {
+		return nil, fmt.Errorf("trace %s: is not empty: name a new directory", o.Dir)
+	}
+	if err := run.write(o.Dir); err != nil {
+		return nil, err
+	}
+	t := &Tracer{Options: o, rank: rank, active: o.Level > Off && o.Ranks.Has(rank), iteration: -1}
+	t.probe = func(p device.Partial) { // the kernel reuses its slices
+		p.F32 = append([]float32(nil), p.F32...)
+		p.F64 = append([]float64(nil), p.F64...)
+		t.partials = append(t.partials, p)
+	}
+	return t, nil
+}
+
+// WantsState tells whether the window starts at this step: every state is shown there.
+func (t *Tracer) WantsState(step int) bool {
+	return t.active && t.Level >= Semantic && step == max(t.Steps.First(), 1)
+}
+
+// Middleware records the Calls of the window.
+func (t *Tracer) Middleware(next device.Runner) device.Runner {
+	return func(c *device.Call) {
+		if !t.wants(c) {
+			next(c)
+			return
+		}
+		t.watch(c, next)
+	}
+}
+
+func (t *Tracer) wants(c *device.Call) bool {
+	return t.active && kindLevel[c.Kind] <= t.Level && t.Steps.Has(c.ID.Step)
+}
+
+var kindLevel = func() (l [16]Level) {
+	for k := device.Op; k <= device.Inner; k++ {
+		l[k] = LevelOf(k.String())
+	}
+	return l
+}()
+
+// watch signs the inputs as they are read, runs the Call, signs what it wrote.
+func (t *Tracer) watch(c *device.Call, next device.Runner) {
+	r := t.record(c)
+	for _, a := range c.In {
+		g := t.sign.tensor(a)
+		if a.From != "" {
+			from := a.From
+			g.From = &from
+		}
+		r.In = append(r.In, g)
+	}
+	for _, s := range c.Scalars {
+		r.In = append(r.In, t.sign.scalar(s))
+	}
+	deep := t.Level >= Kernel && c.Kind == device.Op
+	if deep {
+		t.partials, c.Arrivals, c.Probe = t.partials[:0], nil, t.probe
+	}
+	next(c)
+	c.Probe = nil
+	for _, a := range c.Out {
+		r.Out = append(r.Out, t.sign.tensor(a))
+	}
+	r.Plan = c.Plan.String() // after tuning and faults
+	t.dump(c, &r)
+	if c.Kind == device.Metric && len(c.In) == 1 {
+		t.value(&r, c.In[0].Tensor)
+	}
+	if deep {
+		t.inner(c, r)
+	}
+	t.write(r)
+}
+
+func (t *Tracer) record(c *device.Call) Record {
+	r := Record{SchemaVersion: SchemaVersion, Rank: t.rank, Coord: c.ID.At, Iteration: c.ID.Step, Microbatch: c.ID.Micro,
+		Phase: c.ID.Phase.String(), Kind: c.Kind.String(), Name: c.Label, Scope: c.Scope, Group: c.Group,
+		View: c.View, Flags: flagNames(c.Flags), In: []Sig{}, Out: []Sig{}, Library: c.Library}
+	if c.Peer != "" {
+		peer := c.Peer
+		r.Peer = &peer
+	}
+	return r
+}
+
+func flagNames(f device.Flags) []string {
+	names := []string{}
+	for i, n := range []string{"uninit", "async-pending", "nonblocking"} {
+		if f&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func (t *Tracer) value(r *Record, x *device.Tensor) {
+	v := x.Value(0)
+	r.Value = &v
+	r.Bits = fmt.Sprintf("%08x", math.Float32bits(float32(v)))
+	if x.Format == lowp.FP64 {
+		r.Bits = fmt.Sprintf("%016x", math.Float64bits(v))
+	}
+}
+
+// inner writes the kernel records of a Call before its own: its named parts, then the rest of it.
+func (t *Tracer) inner(c *device.Call, op Record) {
+	rest := op.Out
+	op.Kind, op.Kernel = device.Inner.String(), c.Kernel.Name
+	for _, part := range c.Kernel.Parts {
+		p := op
+		p.Name, p.Out = part.Name, nil
+		for _, g := range op.Out {
+			if part.Has(g.Name) {
+				p.Out = append(p.Out, g)
+			}
+		}
+		t.detail(c, &p, part.Name)
+		t.write(p)
+		rest = without(rest, part)
+	}
+	op.Out = rest
+	if len(c.Kernel.Parts) == 0 {
+		t.detail(c, &op, "")
+	}
+	t.write(op)
+}
+
+func without(sigs []Sig, part device.Part) []Sig {
+	var out []Sig
+	for _, g := range sigs {
+		if !part.Has(g.Name) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func (t *Tracer) detail(c *device.Call, r *Record, part string) {
+	for _, a := range c.Arrivals {
+		r.Arrivals = append(r.Arrivals, Arrival(a))
+	}
+	for _, p := range t.partials {
+		if p.Part == part {
+			r.Partials = append(r.Partials, t.sign.partial(p))
+		}
+	}
+}
+
+// dump keeps the elements of a matching Call's tensors beside the record.
+func (t *Tracer) dump(c *device.Call, r *Record) {
+	if t.Dump == "" || !c.Matches(t.Dump) {
+		return
+	}
+	dir := filepath.Join("dump", fmt.Sprintf("rank%05d_iter%06d_micro%d_%s", t.rank, r.Iteration, r.Microbatch, r.Phase))
+	for _, a := range c.Out { // inputs may have been updated in place by now; outputs settle it
+		if t.err != nil {
+			return
+		}
+		name := filepath.Join(dir, strings.ReplaceAll(Path(c.Scope, c.Label), "/", "_")+"."+a.Name+".bin")
+		if t.err = os.MkdirAll(filepath.Join(t.Dir, dir), 0o755); t.err == nil {
+			t.err = os.WriteFile(filepath.Join(t.Dir, name), a.Bytes(t.sign.buf), 0o644)
+		}
+		for i := range r.Out {
+			if r.Out[i].Name == a.Name {
+				r.Out[i].Dump = filepath.ToSlash(name)
+			}
+		}
+	}
+}
+
+func (t *Tracer) write(r Record) {
+	if t.err != nil {
+		return
+	}
+	if r.Iteration != t.iteration {
+		if t.err = t.open(r.Iteration); t.err != nil {
+			return
+		}
+	}
+	r.Seq = t.seq
+	t.seq++
+	t.records++
+	t.err = t.enc.Encode(&r)
+}
+
+// open ends the current file and starts the iteration's.
+func (t *Tracer) open(iteration int) error {
+	if err := t.end(); err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(t.Dir, FileName(t.rank, iteration)))
+	if err != nil {
+		return fmt.Errorf("trace %s: %w", t.Dir, cause(err))
+	}
+	t.file, t.iteration, t.records = f, iteration, 0
+	t.w = bufio.NewWriterSize(f, 1<<16)
+	t.enc = json.NewEncoder(t.w)
+	t.enc.SetEscapeHTML(false)
+	return nil
+}
+
+// FileName is the trace file of a rank and iteration.
+func FileName(rank, iteration int) string {
+	return fmt.Sprintf("rank%05d_iter%06d.jsonl", rank, iteration)
+}
+
+// end writes the end record, by which truncation shows, and closes the file.
+func (t *Tracer) end() error {
+	if t.file == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(t.w, "{\"kind\":\"end\",\"records\":%d}\n", t.records)
+	if e := t.w.Flush(); err == nil {
+		err = e
+	}
+	if e := t.file.Close(); err == nil {
+		err = e
+	}
+	t.file = nil
+	if err != nil {
+		return fmt.Errorf("trace %s: %w", t.Dir, cause(err))
+	}
+	return nil
+}
+
+// Close ends the trace and reports the first error of the whole run.
+func (t *Tracer) Close() error {
+	if err := t.end(); t.err == nil {
+		t.err = err
+	}
+	return t.err
+}
+
+// cause is the reason inside a path error, whose path the caller names already.
+func cause(err error) error {
+	if p, ok := err.(*os.PathError); ok {
+		return p.Err
+	}
+	return err
+}

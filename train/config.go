@@ -1,0 +1,137 @@
+// Package train is the configuration, the step and the loop.
+package train
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sort"
+	"strings"
+
+	"firstbit/lowp"
+	"firstbit/model"
+	"firstbit/optim"
+)
+
+// Config is everything that decides a run besides its schedule, recipe and faults.
+type Config struct {
+	Seed      uint64       `json:"seed"`
+	Steps     int          `json:"steps"`
+	Batch     int          `json:"batch"`     // sequences of a microbatch
+	Micro     int          `json:"micro"`     // microbatches of a step
+	Seq       int          `json:"seq"`       // tokens of a sequence
+	Precision string       `json:"precision"` // fp32, bf16, or fp64 for references
+	Data      string       `json:"data"`      // a text file, folder or token file; empty: the embedded corpus
+	Model     model.Config `json:"model"`
+	Optim     optim.Config `json:"optim"`
+}
+
+// Precisions are the values of Config.Precision.
+var Precisions = []string{"fp32", "bf16", "fp64"}
+
+// Validate reports the first field that cannot be.
+func (c Config) Validate() error {
+	for _, f := range []struct {
+		name   string
+		v, max int
+	}{{"steps", c.Steps, 1 << 30}, {"batch", c.Batch, 1 << 20}, {"micro", c.Micro, 1 << 20}, {"seq", c.Seq, 1 << 20}} {
+		if f.v < 1 || f.v > f.max {
+			return fmt.Errorf("%s: %d: must be from 1 to %d", f.name, f.v, f.max)
+		}
+	}
+	if _, err := c.Format(); err != nil {
+		return err
+	}
+	if err := c.Model.Validate(); err != nil {
+		return err
+	}
+	return c.Optim.Validate()
+}
+
+// Format is the format of weights and activations.
+func (c Config) Format() (lowp.Format, error) {
+	for _, p := range Precisions {
+		if c.Precision == p {
+			return lowp.Parse(p)
+		}
+	}
+	return 0, fmt.Errorf("precision: %q: must be one of %s", c.Precision, strings.Join(Precisions, ", "))
+}
+
+// Decode reads a configuration over c: fields that the JSON does not name keep
+// their value, fields that do not exist are refused.
+func (c *Config) Decode(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	next := *c
+	if err := d.Decode(&next); err != nil {
+		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if d.More() {
+		return fmt.Errorf("text after the configuration's closing brace")
+	}
+	*c = next
+	return nil
+}
+
+// Set assigns one field by its path: model.moe.top_k=2.
+func (c *Config) Set(assignment string) error {
+	path, value, ok := strings.Cut(assignment, "=")
+	if !ok {
+		return fmt.Errorf("%q: must be path=value, such as model.width=64", assignment)
+	}
+	v, err := field(reflect.ValueOf(c).Elem(), path)
+	if err != nil {
+		return err
+	}
+	text := value
+	if v.Kind() == reflect.String {
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		text = string(quoted)
+	}
+	if err := json.Unmarshal([]byte(text), v.Addr().Interface()); err != nil {
+		return fmt.Errorf("%s: %q: must be a %s", path, value, kindName(v.Kind()))
+	}
+	return nil
+}
+
+func field(v reflect.Value, path string) (reflect.Value, error) {
+	at := ""
+	for _, name := range strings.Split(path, ".") {
+		next, names := reflect.Value{}, []string{}
+		if v.Kind() == reflect.Struct {
+			for i := range v.NumField() {
+				tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+				names = append(names, tag)
+				if tag == name {
+					next = v.Field(i)
+				}
+			}
+		}
+		if !next.IsValid() {
+			sort.Strings(names)
+			return v, fmt.Errorf("%s: no field %q%s: allowed are %s", path, name, at, strings.Join(names, ", "))
+		}
+		v, at = next, " in "+name
+	}
+	if v.Kind() == reflect.Struct {
+		return v, fmt.Errorf("%s: is a group of fields, not a field", path)
+	}
+	return v, nil
+}
+
+func kindName(k reflect.Kind) string {
+	switch k {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "number"
+	case reflect.String:
+		return "text"
+	}
+	return "whole number"
+}

@@ -1,0 +1,193 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"firstbit/data"
+	"firstbit/device"
+	"firstbit/lowp"
+	"firstbit/model"
+	"firstbit/optim"
+	"firstbit/rng"
+)
+
+// Trainer is a run under way on one device.
+type Trainer struct {
+	Config
+	Corpus *data.Corpus
+	Model  *model.Model
+	Optim  *optim.AdamW
+
+	// StateAt says before which steps every tensor is shown as a state record; nil: none.
+	StateAt func(step int) bool
+	// Digest makes every step end with a fingerprint of the whole state.
+	Digest bool
+
+	dev             *device.Device
+	sampler         *data.Sampler
+	tokens, targets *device.Tensor
+	step            int
+	lm, aux, z      []*device.Tensor // of the step, one element per microbatch or layer
+	buf             []byte
+}
+
+// New builds a run at its beginning, weights drawn, on the device.
+func New(c Config, dev *device.Device) (*Trainer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	corpus, err := data.Open(c.Data, c.Model.Vocab)
+	if err != nil {
+		return nil, err
+	}
+	sampler, err := data.NewSampler(corpus, c.Seq, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	format, err := c.Format()
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.New(c.Model, format)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trainer{Config: c, Corpus: corpus, Model: m, Optim: optim.New(c.Optim, m.Params()), dev: dev, sampler: sampler}
+	t.tokens = device.NewTensor(lowp.INT32, c.Batch, c.Seq)
+	t.targets = device.NewTensor(lowp.INT32, c.Batch, c.Seq)
+	dev.At(0, 0, device.Init)
+	m.Init(dev, func(name string) func() float64 { return rng.New(c.Seed, "init."+name).Norm })
+	return t, nil
+}
+
+// Step is one iteration: microbatches forward and backward, then the update.
+func (t *Trainer) Step() Result {
+	t.step++
+	t.records()
+	for _, p := range t.Model.Params() {
+		p.ZeroGrad()
+	}
+	t.lm, t.aux, t.z = t.lm[:0], t.aux[:0], t.z[:0]
+	for micro := range t.Micro {
+		t.microbatch(micro)
+	}
+	t.dev.At(t.step, 0, device.Opt)
+	norm := t.Optim.Step(t.dev, t.step, t.Config.Optim.Rate(t.step, t.Steps))
+	for _, r := range t.Model.Routers() {
+		if r.BiasRate > 0 {
+			r.UpdateBias(t.dev.In(r.Scope))
+		}
+	}
+	return t.metrics(norm)
+}
+
+func (t *Trainer) microbatch(micro int) {
+	dev := t.dev
+	dev.At(t.step, micro, device.Fwd)
+	t.batch()
+	losses := t.Model.Forward(dev, t.tokens, t.targets)
+	for _, r := range t.Model.Routers() {
+		if r.BiasRate > 0 {
+			r.CountTokens(dev.In(r.Scope))
+		}
+	}
+	t.keep(micro, losses)
+	dev.At(t.step, micro, device.Bwd)
+	t.Model.Backward(dev, 1/float64(t.Tokens()), 1/float64(t.Micro))
+}
+
+// Tokens is the number of tokens of a step.
+func (t *Trainer) Tokens() int { return t.Batch * t.Micro * t.Seq }
+
+var (
+	batchKernel = &device.Kernel{Name: "sampler"}
+	keepKernel  = &device.Kernel{Name: "keep"}
+	valueKernel = &device.Kernel{Name: "value"}
+)
+
+func (t *Trainer) batch() {
+	c := t.dev.OpenKind(device.Batch, "batch", batchKernel)
+	c.ReadScalar("consumed", float64(t.sampler.Consumed))
+	c.Update("tokens", t.tokens)
+	c.Update("targets", t.targets)
+	if c.Body == nil {
+		c.Body = func(*device.Call) { t.sampler.Next(t.tokens.I32(), t.targets.I32()) }
+	}
+	c.Do()
+}
+
+// keep copies the microbatch's losses, whose tensors the next microbatch writes again.
+func (t *Trainer) keep(micro int, l model.Losses) {
+	t.lm = append(t.lm, t.copyOf("losses.lm", l.LM))
+	for i := range l.Aux {
+		t.aux = append(t.aux, t.copyOf("losses.aux."+strconv.Itoa(i), l.Aux[i]))
+		t.z = append(t.z, t.copyOf("losses.z."+strconv.Itoa(i), l.Z[i]))
+	}
+}
+
+func (t *Trainer) copyOf(label string, x *device.Tensor) *device.Tensor {
+	if t.Micro == 1 {
+		return x
+	}
+	y := device.NewTensor(x.Format, x.Shape()...)
+	c := t.dev.Open(label, keepKernel)
+	c.Read("x", x)
+	c.Update("y", y)
+	c.Body = func(*device.Call) { y.CopyFrom(x) }
+	c.Do()
+	return y
+}
+
+// Metric is a number a step reports.
+type Metric struct {
+	Name  string
+	Value float64
+	Bits  string // hex, at the width it was computed in
+}
+
+// Result is what a step reports.
+type Result struct {
+	Step    int
+	Metrics []Metric
+	State   string // fingerprint of the whole state after the step; empty unless asked for
+}
+
+// metrics makes the step's numbers and shows each as a metric record.
+func (t *Trainer) metrics(norm *device.Tensor) Result {
+	dev, f := t.dev.In("metrics"), norm.Format
+	lm := model.Reduce(dev, "lm_loss", t.lm, 1/float64(t.Tokens()), f)
+	parts := []*device.Tensor{lm}
+	r := Result{Step: t.step}
+	if len(t.aux) > 0 {
+		aux := model.Reduce(dev, "load_balancing_loss", t.aux, 1/float64(t.Micro), f)
+		z := model.Reduce(dev, "z_loss", t.z, 1/float64(t.Micro), f)
+		parts = append(parts, aux, z)
+	}
+	loss := model.Reduce(dev, "loss", parts, 1, f)
+	names := [...]string{"lm_loss", "load_balancing_loss", "z_loss"}
+	r.Metrics = append(r.Metrics, t.metric("loss", loss))
+	for i, p := range parts {
+		r.Metrics = append(r.Metrics, t.metric(names[i], p))
+	}
+	r.Metrics = append(r.Metrics, t.metric("grad_norm", norm))
+	if t.Digest {
+		r.State = t.stateDigest()
+	}
+	return r
+}
+
+func (t *Trainer) metric(name string, x *device.Tensor) Metric {
+	c := t.dev.OpenKind(device.Metric, name, valueKernel)
+	c.Read("value", x)
+	c.Do()
+	v := x.Value(0)
+	m := Metric{Name: name, Value: v}
+	if x.Format == lowp.FP64 {
+		m.Bits = fmt.Sprintf("%016x", math.Float64bits(v))
+	} else {
+		m.Bits = fmt.Sprintf("%08x", math.Float32bits(float32(v)))
+	}
+	return m
+}

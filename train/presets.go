@@ -1,0 +1,68 @@
+package train
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"firstbit/model"
+	"firstbit/moe"
+	"firstbit/optim"
+)
+
+// Presets are the named configurations.
+var presets = map[string]func() Config{"tiny": Tiny, "small": Small, "gpt": GPT}
+
+// PresetNames lists the presets, sorted.
+func PresetNames() []string {
+	var names []string
+	for n := range presets { // sorted below
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Preset returns the configuration of that name.
+func Preset(name string) (Config, error) {
+	if p := presets[name]; p != nil {
+		return p(), nil
+	}
+	return Config{}, fmt.Errorf("preset %q: must be one of %s", name, strings.Join(PresetNames(), ", "))
+}
+
+func base() Config {
+	return Config{
+		Seed: 1, Steps: 50, Batch: 4, Micro: 1, Seq: 32, Precision: "fp32",
+		Model: model.Config{
+			Pattern: "*E-E", Vocab: 256, Width: 32, Heads: 4, KVHeads: 2, Hidden: 64, Eps: 1e-5, InitStd: 0.08,
+			MoE: moe.Config{Experts: 8, TopK: 2, Hidden: 64, SharedHidden: 32, Router: "sigmoid", RouterDtype: "fp32",
+				Scaling: 2.5, AuxCoeff: 1e-2, ZCoeff: 1e-3, BiasRate: 1e-3, TileM: 16, TileN: 16, TileSub: 4},
+		},
+		Optim: optim.Config{LR: 5e-3, MinLR: 5e-4, Warmup: 5, Decay: "cosine", Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Weight: 0.1, Clip: 1},
+	}
+}
+
+// Tiny is what the catalog's causes are shown on: a step takes milliseconds.
+func Tiny() Config { return base() }
+
+// Small learns real text in a minute.
+func Small() Config {
+	c := base()
+	c.Steps, c.Batch, c.Seq = 300, 8, 64
+	c.Model.Pattern, c.Model.Width, c.Model.Hidden = "*-*E", 64, 256
+	c.Model.MoE.Hidden, c.Model.MoE.SharedHidden, c.Model.MoE.TileN, c.Model.MoE.TileSub = 128, 64, 32, 8
+	c.Optim.Warmup = 20
+	return c
+}
+
+// GPT is the shape that the cost of a step is measured on: 4 blocks of attention and MLP.
+func GPT() Config {
+	c := base()
+	c.Steps, c.Batch, c.Seq = 20, 8, 64
+	c.Model.Pattern, c.Model.Vocab, c.Model.Width = "*-*-*-*-", 512, 128
+	c.Model.Heads, c.Model.KVHeads, c.Model.Hidden = 4, 4, 512
+	c.Model.Tied = true
+	c.Optim.LR, c.Optim.MinLR = 1e-3, 1e-4
+	return c
+}

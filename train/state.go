@@ -1,0 +1,79 @@
+package train
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/zeebo/xxh3"
+
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+var stateKernel = &device.Kernel{Name: "state"}
+
+// State is one named piece of what decides the next step.
+type State struct {
+	Name string
+	*device.Tensor
+}
+
+// States lists every tensor that decides the next step: weights, masters, moments,
+// expert bias and counts, and the sampler's position.
+func (t *Trainer) States() []State {
+	var s []State
+	for i, p := range t.Model.Params() {
+		s = append(s, State{p.Name, p.W})
+		if p.Master != p.W {
+			s = append(s, State{p.Name + ".master", p.Master})
+		}
+		s = append(s, State{p.Name + ".m", t.Optim.M[i]}, State{p.Name + ".v", t.Optim.V[i]})
+	}
+	for _, r := range t.Model.Routers() {
+		s = append(s, State{r.Scope + ".bias", r.Bias}, State{r.Scope + ".tokens", r.Tokens})
+	}
+	position := device.NewTensor(lowp.INT32, 2)
+	position.I32()[0], position.I32()[1] = int32(t.sampler.Consumed), int32(t.sampler.Consumed>>32)
+	return append(s, State{"data.consumed", position})
+}
+
+// records shows every tensor at the start of a traced window.
+func (t *Trainer) records() {
+	if t.StateAt == nil || !t.StateAt(t.step) {
+		return
+	}
+	t.dev.At(t.step, 0, device.Init)
+	dev := t.dev.In("state")
+	for _, s := range t.States() {
+		c := dev.OpenKind(device.State, s.Name, stateKernel)
+		c.Update("value", s.Tensor)
+		c.Do()
+	}
+}
+
+// stateDigest is XXH3-128 over the names and digests of all states, shown as a metric record.
+func (t *Trainer) stateDigest() string {
+	c := t.dev.OpenKind(device.Metric, "state", valueKernel)
+	out := c.Write("digest", lowp.INT32, 4)
+	if c.Body == nil {
+		c.Body = func(c *device.Call) { t.fingerprint(c.Out[0].I32()) }
+	}
+	c.Do()
+	return hex.EncodeToString(out.Bytes(nil))
+}
+
+func (t *Trainer) fingerprint(dst []int32) {
+	h := xxh3.New()
+	for _, s := range t.States() {
+		if need := 8 * s.Len(); cap(t.buf) < need {
+			t.buf = make([]byte, 0, need)
+		}
+		d := s.Digest(t.buf)
+		_, _ = h.WriteString(s.Name) // a hash does not fail
+		_, _ = h.Write(d[:])
+	}
+	sum := h.Sum128().Bytes()
+	for i := range dst {
+		dst[i] = int32(binary.LittleEndian.Uint32(sum[4*i:]))
+	}
+}
