@@ -7,6 +7,7 @@ package trace
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -173,7 +174,7 @@ func (s Set) First() int {
 	return lo
 }
 
-// ParseSet reads a list such as 0,3,8-15.
+// ParseSet reads a list such as 0,3,8-15 or 20-.
 func ParseSet(text string) (Set, error) {
 	var s Set
 	if text == "" {
@@ -185,7 +186,10 @@ func ParseSet(text string) (Set, error) {
 			hi = lo
 		}
 		a, err1 := strconv.Atoi(lo)
-		b, err2 := strconv.Atoi(hi)
+		b, err2 := math.MaxInt, error(nil)
+		if hi != "" || !isRange { // 3- has no end
+			b, err2 = strconv.Atoi(hi)
+		}
 		if err1 != nil || err2 != nil || a < 0 || b < a {
 			return nil, fmt.Errorf("%q: must be a list of numbers and ranges such as 0,3,8-15", text)
 		}

@@ -285,6 +285,16 @@ func (t *Tracer) Close() error {
 	return t.err
 }
 
+// Remove deletes what was written: a run that failed leaves no half trace.
+func (t *Tracer) Remove() {
+	entries, err := os.ReadDir(t.Dir)
+	for _, e := range entries { // New made sure the directory held nothing else
+		if err == nil {
+			err = os.RemoveAll(filepath.Join(t.Dir, e.Name()))
+		}
+	}
+}
+
 // cause is the reason inside a path error, whose path the caller names already.
 func cause(err error) error {
 	if p, ok := err.(*os.PathError); ok {

@@ -1,0 +1,336 @@
+package diff
+
+import (
+	"fmt"
+	"strings"
+
+	"firstbit/reduce"
+	"firstbit/trace"
+)
+
+// NotComparable is an error about the pair, not about one trace.
+type NotComparable struct{ why string }
+
+func (e NotComparable) Error() string { return e.why }
+
+// Compare aligns two traces and reads the first mismatch.
+func Compare(a, b *trace.Trace) (*Report, error) {
+	if a.Run.SchemaVersion != b.Run.SchemaVersion {
+		return nil, NotComparable{fmt.Sprintf("schema versions differ: %d and %d: digests of different definitions cannot be compared", a.Run.SchemaVersion, b.Run.SchemaVersion)}
+	}
+	if a.Run.Layout != b.Run.Layout {
+		return nil, NotComparable{fmt.Sprintf("layouts differ: %q and %q", a.Run.Layout, b.Run.Layout)}
+	}
+	level, err := commonLevel(a, b)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Identical: true, ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
+		Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
+	var found []*pair
+	for _, ra := range a.Ranks {
+		for _, rb := range b.Ranks {
+			if ra.Rank == rb.Rank {
+				p := align(ra, rb, level)
+				found = append(found, p)
+				r.count(p)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil, NotComparable{"the traces have no rank in common"}
+	}
+	r.judge(found)
+	return r, nil
+}
+
+// commonLevel is the shallower of the two levels: only what both looked at is compared.
+func commonLevel(a, b *trace.Trace) (trace.Level, error) {
+	la, err := trace.ParseLevel(a.Run.Level)
+	if err != nil {
+		return 0, fmt.Errorf("trace %s: %w", a.Dir, err)
+	}
+	lb, err := trace.ParseLevel(b.Run.Level)
+	if err != nil {
+		return 0, fmt.Errorf("trace %s: %w", b.Dir, err)
+	}
+	return min(la, lb), nil
+}
+
+// pair is one rank's two lists of records, aligned by key.
+type pair struct {
+	rank   int
+	level  trace.Level
+	a, b   []trace.Record
+	match  []int // for each record of a, its index in b, or −1
+	onlyB  []int // records of b that a lacks
+	first  int   // index in a of the first mismatch; len(a) if none
+	extraB int   // index in b of a record a lacks that comes before first, or −1
+	byPath map[string][]int
+}
+
+func align(ra, rb trace.Rank, level trace.Level) *pair {
+	p := &pair{rank: ra.Rank, level: level, a: upTo(ra.Records, level), b: upTo(rb.Records, level), extraB: -1}
+	at := make(map[trace.Key]int, len(p.b))
+	for i := range p.b {
+		at[p.b[i].Key()] = i
+	}
+	used := make([]bool, len(p.b))
+	p.match = make([]int, len(p.a))
+	p.byPath = map[string][]int{}
+	for i := range p.a {
+		p.match[i] = -1
+		if j, ok := at[p.a[i].Key()]; ok {
+			p.match[i] = j
+			used[j] = true
+		}
+		if k := p.a[i].Kind; k != "module" && k != "kernel" {
+			from := p.a[i].Phase + " " + trace.Path(p.a[i].Scope, p.a[i].Name)
+			p.byPath[from] = append(p.byPath[from], i)
+		}
+	}
+	for j := range p.b {
+		if !used[j] {
+			p.onlyB = append(p.onlyB, j)
+		}
+	}
+	p.findFirst()
+	return p
+}
+
+// upTo keeps the records a level has.
+func upTo(records []trace.Record, level trace.Level) []trace.Record {
+	kept := records[:0:0]
+	for _, r := range records {
+		if trace.LevelOf(r.Kind) <= level {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// findFirst walks run A in the order of execution. A record that only B has counts as
+// standing right after the last record before it that both have.
+func (p *pair) findFirst() {
+	p.first = len(p.a)
+	for i := range p.a {
+		if p.match[i] < 0 || differs(&p.a[i], &p.b[p.match[i]]) {
+			p.first = i
+			break
+		}
+	}
+	if len(p.onlyB) == 0 {
+		return
+	}
+	j := p.onlyB[0]
+	after := -1
+	for i := range p.a {
+		if p.match[i] >= 0 && p.match[i] < j {
+			after = max(after, i)
+		}
+	}
+	if after < p.first {
+		p.extraB = j
+	}
+}
+
+func differs(a, b *trace.Record) bool { return !sigsEqual(a.In, b.In) || !sigsEqual(a.Out, b.Out) }
+
+func sigsEqual(a, b []trace.Sig) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !sigEqual(&a[i], &b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sigEqual goes by the digest, which covers dtype and shape; the XOR alone would miss
+// permutations, pairs and zeros.
+func sigEqual(a, b *trace.Sig) bool { return a.Name == b.Name && a.Digest == b.Digest }
+
+func (p *pair) identical() bool { return p.first == len(p.a) && p.extraB < 0 }
+
+func (r *Report) count(p *pair) {
+	steps := map[int]bool{}
+	for i := range p.a {
+		if p.a[i].Iteration > 0 {
+			steps[p.a[i].Iteration] = true
+		}
+	}
+	r.Steps = max(r.Steps, len(steps))
+	r.Records += len(p.a)
+	r.ruledOut += p.first
+}
+
+// verdict reads the first mismatch of one rank; see DESIGN §5 for the order of the tests.
+func (p *pair) verdict(all []*pair) (string, []string) {
+	if p.extraB >= 0 {
+		return "missing", []string{fmt.Sprintf("only run B has %s; %s", p.b[p.extraB].Key(), p.lastCommon())}
+	}
+	a := &p.a[p.first]
+	if p.match[p.first] < 0 {
+		return "missing", []string{fmt.Sprintf("only run A has %s; %s", a.Key(), p.lastCommon())}
+	}
+	b := &p.b[p.match[p.first]]
+	switch {
+	case len(a.Flags)+len(b.Flags) > 0:
+		return "artifact", []string{"flagged " + strings.Join(append(a.Flags, b.Flags...), ", ") + ": these bytes are not meant to be read"}
+	case a.Kind == "load":
+		return "restore", []string{"what was restored differs: " + trace.Path(a.Scope, a.Name)}
+	case a.Kind == "state":
+		if p.loaded() {
+			return "restore", []string{"state differs after a load: " + a.Name}
+		}
+		return "outside-window", []string{"state differs where the window starts: " + a.Name}
+	case a.Kind == "metric" || a.Kind == "module":
+		return "narrow", []string{a.Kind + " records name no root: its Calls lie deeper"}
+	case sigsEqual(a.In, b.In):
+		return p.outputsDiffer(a, all)
+	}
+	return p.inputsDiffer(a, b)
+}
+
+func (p *pair) lastCommon() string {
+	for i := p.first - 1; i >= 0; i-- {
+		if p.match[i] >= 0 {
+			return "the last record both have is " + p.a[i].Key().String()
+		}
+	}
+	return "no record before it is common"
+}
+
+func (p *pair) loaded() bool {
+	for i := range p.first {
+		if p.a[i].Kind == "load" {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *pair) outputsDiffer(a *trace.Record, all []*pair) (string, []string) {
+	switch {
+	case a.View:
+		return "blind-spot", []string{"a view computes nothing: an uncaptured kernel one hop upstream wrote what it shows"}
+	case a.Kind == "collective" && a.Group != "":
+		return members(a, all)
+	case a.Kind == "p2p":
+		return "unresolved", []string{"a receive is judged on its sender's record"}
+	}
+	return "origin", []string{"all inputs equal, outputs differ"}
+}
+
+// members judges a collective: it is an origin only if no member's input differs.
+func members(a *trace.Record, all []*pair) (string, []string) {
+	for _, p := range all {
+		for i := range p.a {
+			k := p.a[i].Key()
+			k.Rank = a.Rank
+			if k != a.Key() || p.a[i].Group != a.Group {
+				continue
+			}
+			if j := p.match[i]; j >= 0 && !sigsEqual(p.a[i].In, p.b[j].In) {
+				return "downstream", []string{fmt.Sprintf("the input of member rank %d differs already", p.rank)}
+			}
+		}
+	}
+	return "origin", []string{"the inputs of all traced members are equal, outputs differ"}
+}
+
+// inputsDiffer follows the first input that differs to its producer.
+func (p *pair) inputsDiffer(a, b *trace.Record) (string, []string) {
+	for i := range a.In {
+		if i < len(b.In) && sigEqual(&a.In[i], &b.In[i]) {
+			continue
+		}
+		in := &a.In[i]
+		if in.Value != nil {
+			return "origin", []string{fmt.Sprintf("scalar %s differs: it is set by the configuration or the loop, not by a Call", in.Name)}
+		}
+		if in.From == nil {
+			return "blind-spot", []string{fmt.Sprintf("input %s has no recorded producer: an uncaptured kernel wrote it", in.Name)}
+		}
+		producer := p.producer(*in.From)
+		switch {
+		case producer >= 0:
+			return "memory", []string{fmt.Sprintf("input %s differs, but its producer %q wrote the same bits in both runs: memory changed in between", in.Name, *in.From)}
+		case p.level < trace.Op:
+			return "narrow", []string{fmt.Sprintf("input %s comes from %q, below the %s level", in.Name, *in.From, p.level)}
+		}
+		return "blind-spot", []string{fmt.Sprintf("input %s comes from %q, which ought to be traced at this level and is not", in.Name, *in.From)}
+	}
+	return "missing", []string{"the runs read different numbers of inputs"}
+}
+
+// producer is the last record before the first mismatch that wrote what from names.
+func (p *pair) producer(from string) int {
+	path, _, _ := strings.Cut(from, "#")
+	last := -1
+	for _, i := range p.byPath[path] {
+		if i < p.first {
+			last = i
+		}
+	}
+	return last
+}
+
+// class says what kind of choice differed.
+func class(verdict string, a, b *trace.Record, differences []Field) (string, []string) {
+	switch verdict {
+	case "missing":
+		return "control", nil
+	case "artifact":
+		return "probe", nil
+	case "restore", "outside-window":
+		return "state", nil
+	case "memory":
+		return "memory", nil
+	case "origin":
+		if a != nil && b != nil {
+			return originClass(a, b, differences)
+		}
+	}
+	return "", nil
+}
+
+func originClass(a, b *trace.Record, differences []Field) (string, []string) {
+	for i := range a.In {
+		if i < len(b.In) && a.In[i].Dtype != b.In[i].Dtype {
+			return "format", []string{"dtypes differ: " + a.In[i].Dtype + " and " + b.In[i].Dtype}
+		}
+	}
+	switch {
+	case a.Library != b.Library:
+		return "library", []string{"library releases differ: " + a.Library + " and " + b.Library}
+	case a.Plan != b.Plan && strings.Contains(a.Plan, "tie="):
+		return "tie", []string{fmt.Sprintf("plans differ in how they break ties: %q and %q", a.Plan, b.Plan)}
+	case a.Plan != b.Plan:
+		return "tuner", []string{fmt.Sprintf("plans differ: %q and %q", a.Plan, b.Plan)}
+	case depends(a.Plan):
+		return "arrival", []string{"the plan depends on arrival: " + a.Plan}
+	}
+	for _, d := range differences {
+		if strings.HasPrefix(d.Field, "config.") || d.Field == "seed" {
+			return "state", []string{"the configurations differ: " + d.Field}
+		}
+	}
+	return "hardware", []string{"same inputs, same plan, same library: nothing the software chose differs"}
+}
+
+// depends tells whether a plan's bits depend on arrival.
+func depends(text string) bool {
+	p, err := reduce.ParsePlan(text)
+	if err != nil {
+		return false
+	}
+	for _, r := range p.Reductions() {
+		if !r.Order.Concrete() {
+			return true
+		}
+	}
+	return strings.Contains(text, "=dynamic")
+}

@@ -1,0 +1,92 @@
+package experiments
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"firstbit/device"
+	"firstbit/train"
+)
+
+// Cause is a root cause of lost determinism, as data.
+type Cause struct {
+	ID       string   `json:"id"`
+	Part     string   `json:"part"` // A orders of addition, B choices that are not sums, C state, D what fools the observer
+	Title    string   `json:"title"`
+	Symptom  string   `json:"symptom"`
+	Cause    string   `json:"cause"`
+	Diagnose string   `json:"diagnose"`
+	Cure     string   `json:"cure"`
+	Source   string   `json:"source"`
+	Layouts  []string `json:"layouts"`
+
+	// Root is the GLOB of the Call the localiser must name, on scope.name at kernel level, Class
+	// the class it must give.
+	Root, Class string `json:"-"`
+
+	config func() train.Config
+	// vary is what differs between the two runs of every pair: the source of the fault.
+	vary [2]variation
+	// broken lets the source reach the bits; cured closes that way again while the source
+	// still varies; healthy is a pair that never had it.
+	healthy, broken, cured setting
+	// halves are cures that must not suffice.
+	halves []half
+	// flips is set where at least one route must flip.
+	flips bool
+}
+
+// variation is what one run of a pair has for itself.
+type variation struct {
+	schedule uint64
+	plans    []string
+	faults   []string
+}
+
+// setting is what both runs of a pair share.
+type setting struct {
+	plans  []string
+	source bool // the variation is at work
+}
+
+type half struct {
+	name string
+	setting
+}
+
+// catalog lists the causes in the order of the catalog's parts.
+var catalog = []*Cause{dprobAtomics, auxLossAtomics, topkTies, bitFlip}
+
+// Causes lists the catalog.
+func Causes() []*Cause { return catalog }
+
+// Find returns the cause of an ID.
+func Find(id string) (*Cause, error) {
+	var ids []string
+	for _, c := range catalog {
+		if c.ID == id {
+			return c, nil
+		}
+		ids = append(ids, c.ID)
+	}
+	return nil, fmt.Errorf("cause %q: must be one of %s", id, strings.Join(ids, ", "))
+}
+
+// Config is the configuration the cause is shown on.
+func (c *Cause) Config() train.Config { return c.config() }
+
+// spec is run side of a pair under a setting.
+func (c *Cause) spec(s setting, side int) Spec {
+	v := c.vary[side]
+	if !s.source {
+		v.plans, v.faults = nil, nil
+	}
+	return Spec{
+		Config:   c.config(),
+		Schedule: device.Schedule{Seed: v.schedule},
+		Plans:    slices.Concat(v.plans, s.plans),
+		Faults:   v.faults,
+		Digest:   true,
+	}
+}

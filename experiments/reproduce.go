@@ -1,0 +1,243 @@
+package experiments
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"firstbit/device"
+	"firstbit/diff"
+	"firstbit/trace"
+	"firstbit/train"
+)
+
+// Pair says whether two runs were one.
+type Pair struct {
+	Name      string `json:"name,omitempty"`
+	Identical bool   `json:"identical"`
+}
+
+// Printed is where a difference shows in losses printed to so many decimals.
+type Printed struct {
+	Decimals  int  `json:"decimals"`
+	FirstStep *int `json:"first_step"` // null: never
+}
+
+// FaultResult is what the localiser made of the broken pair.
+type FaultResult struct {
+	Identical bool          `json:"identical"`
+	FirstStep *int          `json:"first_step"`
+	Root      *diff.Finding `json:"root"`
+	Class     *string       `json:"class"`
+	Expected  string        `json:"expected"`
+	Found     *string       `json:"found"`
+	Bytes     *diff.Bytes   `json:"bytes"`
+}
+
+// Result is the verdict on one cause.
+type Result struct {
+	Cause     string       `json:"cause"`
+	Layout    string       `json:"layout"`
+	Precision string       `json:"precision"`
+	OK        bool         `json:"ok"`
+	Baseline  Pair         `json:"baseline"`
+	Fault     FaultResult  `json:"fault"`
+	Routes    *RouteReport `json:"routes"`
+	Printed   Printed      `json:"printed"`
+	Cure      Pair         `json:"cure"`
+	Controls  []Pair       `json:"controls"`
+	Why       []string     `json:"why"` // what was not as it must be
+
+	Config train.Config `json:"-"`
+	Report *diff.Report `json:"-"` // the localisation, level by level
+	Spread []Spread     `json:"-"` // how the difference went on at the first step
+	Losses [2][]float64 `json:"-"`
+}
+
+// Spread is a Call that differed after the root did.
+type Spread struct{ Phase, Path, Kind string }
+
+const printedDecimals = 6
+
+// Reproduce tells a cause's whole story: same bits without it, different with it, found from the
+// traces alone, cured, same bits again. progress hears what is under way.
+func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
+	dir, err := os.MkdirTemp("", "firstbit-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	r := &Result{Cause: c.ID, Layout: "dp=1", Config: c.config(), Controls: []Pair{}, Why: []string{}}
+	r.Precision = r.Config.Precision
+	h := harness{cause: c, dir: dir, progress: progress}
+
+	if r.Baseline.Identical, err = h.pair("without the cause", c.healthy); err != nil {
+		return nil, err
+	}
+	if err := h.fault(r); err != nil {
+		return nil, err
+	}
+	if r.Cure.Identical, err = h.pair("with the cure", c.cured); err != nil {
+		return nil, err
+	}
+	for _, half := range c.halves {
+		same, err := h.pair(half.name, half.setting)
+		if err != nil {
+			return nil, err
+		}
+		r.Controls = append(r.Controls, Pair{half.name, same})
+	}
+	r.judge(c)
+	return r, nil
+}
+
+// judge says what is not as it must be.
+func (r *Result) judge(c *Cause) {
+	require := func(ok bool, format string, a ...any) {
+		if !ok {
+			r.Why = append(r.Why, fmt.Sprintf(format, a...))
+		}
+	}
+	require(r.Baseline.Identical, "the pair without the cause differs")
+	require(!r.Fault.Identical, "the pair with the cause does not differ")
+	require(r.Cure.Identical, "the cured pair differs")
+	for _, p := range r.Controls {
+		require(!p.Identical, "%s alone already cures it", p.Name)
+	}
+	if root := r.Fault.Root; root != nil {
+		require(device.Glob(c.Root, root.Path()), "the localiser names %s, not %s", root.Path(), c.Root)
+		require(root.Verdict == "origin", "the verdict is %s, not origin", root.Verdict)
+		require(r.Fault.Class != nil && *r.Fault.Class == c.Class, "the class is not %s", c.Class)
+		require(r.Report != nil && r.Report.Confirmed, "no bytes confirm the verdict")
+	}
+	require(!c.flips || r.Routes != nil && r.Routes.Flips > 0, "no route flips")
+	r.OK = len(r.Why) == 0
+}
+
+type harness struct {
+	cause    *Cause
+	dir      string
+	progress func(string)
+	traces   int
+}
+
+func (h *harness) say(format string, a ...any) {
+	if h.progress != nil {
+		h.progress(fmt.Sprintf(format, a...))
+	}
+}
+
+// pair runs both sides without a trace and compares metrics and state, bit for bit.
+func (h *harness) pair(name string, s setting) (bool, error) {
+	var out [2]*Outcome
+	for side := range out {
+		h.say("%s, run %c", name, 'A'+side)
+		var err error
+		if out[side], err = Run(h.cause.spec(s, side)); err != nil {
+			return false, err
+		}
+	}
+	return same(out[0], out[1]), nil
+}
+
+func same(a, b *Outcome) bool {
+	if len(a.Steps) != len(b.Steps) {
+		return false
+	}
+	for i := range a.Steps {
+		if a.Steps[i].State != b.Steps[i].State || !sameMetrics(a.Steps[i].Metrics, b.Steps[i].Metrics) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameMetrics(a, b []train.Metric) bool {
+	for i := range a {
+		if a[i].Bits != b[i].Bits {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// fault runs the broken pair, localises it and compares what it did.
+func (h *harness) fault(r *Result) error {
+	var out [2]*Outcome
+	run := func(side int, w diff.Window) (*trace.Trace, error) {
+		s := h.cause.spec(h.cause.broken, side)
+		s.Trace = h.options(w)
+		s.Until = w.Step
+		s.Routes = w.Step == 0
+		o, err := Run(s)
+		if err != nil {
+			return nil, err
+		}
+		if w.Step == 0 {
+			out[side] = o
+		}
+		return trace.Open(s.Trace.Dir)
+	}
+	report, err := diff.Localize(run, func(l trace.Level) { h.say("with the cause, localising: %s", l) })
+	if err != nil {
+		return err
+	}
+	r.Report = report
+	r.Fault.Identical, r.Fault.Expected = report.Identical, h.cause.Root
+	r.Routes = compareRoutes(out[0].Routes, out[1].Routes)
+	r.Printed = printed(out[0], out[1])
+	for side := range out {
+		for _, s := range out[side].Steps {
+			r.Losses[side] = append(r.Losses[side], s.Metrics[0].Value)
+		}
+	}
+	if report.Identical {
+		return nil
+	}
+	step, found := report.First.Iteration, report.First.Path()
+	r.Fault.FirstStep, r.Fault.Root, r.Fault.Class = &step, report.First, report.Class
+	r.Fault.Found, r.Fault.Bytes = &found, report.Bytes
+	r.Spread = spread(report)
+	return nil
+}
+
+// options traces one window into a directory of its own.
+func (h *harness) options(w diff.Window) trace.Options {
+	h.traces++
+	o := trace.Options{Dir: filepath.Join(h.dir, fmt.Sprint(h.traces)), Level: w.Level, Dump: w.Dump}
+	if w.Step > 0 {
+		o.Steps = trace.Set{{Lo: w.Step, Hi: w.Step}}
+	}
+	return o
+}
+
+// printed finds the step at which losses printed to six decimals part.
+func printed(a, b *Outcome) Printed {
+	p := Printed{Decimals: printedDecimals}
+	for i := range a.Steps {
+		for j := range a.Steps[i].Metrics {
+			x, y := a.Steps[i].Metrics[j], b.Steps[i].Metrics[j]
+			if x.Name == "loss" && fmt.Sprintf("%.*f", printedDecimals, x.Value) != fmt.Sprintf("%.*f", printedDecimals, y.Value) {
+				step := a.Steps[i].Step
+				p.FirstStep = &step
+				return p
+			}
+		}
+	}
+	return p
+}
+
+// spread lists the Calls that differed after the root: the next few, then the first weight.
+func spread(report *diff.Report) []Spread {
+	var s []Spread
+	for _, d := range report.Differing {
+		entry := Spread{d.Phase, trace.Path(d.Scope, d.Name), d.Kind}
+		switch {
+		case d.Kind == "op" && len(s) < 6:
+			s = append(s, entry)
+		case d.Kind == "optim":
+			return append(s, entry)
+		}
+	}
+	return s
+}

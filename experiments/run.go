@@ -1,0 +1,178 @@
+// Package experiments assembles runs and keeps the catalog of root causes: for each, a pair of runs
+// that parts, what the localiser must find, and what makes the pair one again.
+package experiments
+
+import (
+	"firstbit/device"
+	"firstbit/inject"
+	"firstbit/trace"
+	"firstbit/train"
+	"firstbit/tune"
+)
+
+// Spec is one run: a configuration and every choice around it.
+type Spec struct {
+	Config   train.Config
+	Schedule device.Schedule
+	Recipe   string   // fixed or fast; empty: fixed
+	Plans    []string // policies by hand, 'GLOB PLAN', later ones over earlier ones
+	Faults   []string // faults to inject
+	Trace    trace.Options
+	Until    int  // stop after this step; 0: Config.Steps
+	Digest   bool // fingerprint the whole state after every step
+	Routes   bool // keep the routes
+
+	// Each is called after every step; nil: nobody watches.
+	Each func(train.Result)
+}
+
+// Outcome is what a run leaves besides its trace.
+type Outcome struct {
+	Steps    []train.Result
+	Unigram  float64 // of the corpus, nats
+	Routes   []Routes
+	Changed  []FaultReport
+	Policies []FaultReport
+}
+
+// FaultReport says how often a fault or policy changed a Call. One that changed nothing
+// was not injected.
+type FaultReport struct {
+	Text    string `json:"fault"`
+	Changed int    `json:"changed"`
+}
+
+// Check reports what can be known to be wrong with a Spec before anything runs or is written.
+func (s *Spec) Check() error {
+	if s.Recipe == "" {
+		s.Recipe = tune.Recipes[0]
+	}
+	if err := tune.ParseRecipe(s.Recipe); err != nil {
+		return err
+	}
+	if err := s.Config.Validate(); err != nil {
+		return err
+	}
+	_, err := s.choices()
+	return err
+}
+
+// choices are the parts of a run that choose and break.
+type choices struct {
+	tuner    *tune.Tuner
+	injector inject.Injector
+}
+
+func (s *Spec) choices() (choices, error) {
+	c := choices{tuner: &tune.Tuner{Recipe: s.Recipe}}
+	for _, text := range s.Plans {
+		p, err := tune.ParsePolicy(text)
+		if err != nil {
+			return c, err
+		}
+		c.tuner.Policies = append(c.tuner.Policies, p)
+	}
+	for _, text := range s.Faults {
+		f, err := inject.Parse(text)
+		if err != nil {
+			return c, err
+		}
+		c.injector.Faults = append(c.injector.Faults, f)
+		if p := f.Policy(); p != nil {
+			c.tuner.Policies = append(c.tuner.Policies, p)
+		}
+	}
+	return c, nil
+}
+
+// Run is the one place where a trainer meets its middleware.
+func Run(s Spec) (*Outcome, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	c, err := s.choices()
+	if err != nil {
+		return nil, err
+	}
+	var chain []device.Middleware
+	chain = append(chain, c.injector.Memory)
+	var tracer *trace.Tracer
+	if s.Trace.Level > trace.Off {
+		if tracer, err = trace.New(s.Trace, 0, s.describe()); err != nil {
+			return nil, err
+		}
+		chain = append(chain, tracer.Middleware)
+	}
+	o := &Outcome{}
+	chain = append(chain, c.tuner.Middleware, c.injector.Middleware)
+	if s.Routes {
+		chain = append(chain, o.observe)
+	}
+	t, err := train.New(s.Config, device.New(device.Options{Schedule: s.Schedule}, chain...))
+	if err == nil {
+		err = o.loop(&s, t, tracer)
+	}
+	if tracer != nil {
+		if e := tracer.Close(); err == nil {
+			err = e
+		}
+	}
+	if err == nil {
+		err = c.err()
+	}
+	if err != nil {
+		if tracer != nil {
+			tracer.Remove()
+		}
+		return nil, err
+	}
+	o.report(c)
+	return o, nil
+}
+
+func (o *Outcome) loop(s *Spec, t *train.Trainer, tracer *trace.Tracer) error {
+	t.Digest = s.Digest || s.Trace.Level > trace.Off
+	if tracer != nil {
+		t.StateAt = tracer.WantsState
+	}
+	o.Unigram = t.Corpus.Unigram()
+	until := s.Config.Steps
+	if s.Until > 0 {
+		until = min(until, s.Until)
+	}
+	for range until {
+		r := t.Step()
+		o.Steps = append(o.Steps, r)
+		if s.Each != nil {
+			s.Each(r)
+		}
+	}
+	return nil
+}
+
+func (c *choices) err() error {
+	if err := c.tuner.Err(); err != nil {
+		return err
+	}
+	for _, f := range c.injector.Faults {
+		if err := f.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Outcome) report(c choices) {
+	for _, f := range c.injector.Faults {
+		o.Changed = append(o.Changed, FaultReport{f.Text, f.Changed()})
+	}
+	for _, p := range c.tuner.Policies {
+		o.Policies = append(o.Policies, FaultReport{p.Text, p.Calls})
+	}
+}
+
+func (s *Spec) describe() trace.Run {
+	return trace.Run{Config: s.Config, Layout: "dp=1", Groups: map[string][]int{}, Seed: s.Config.Seed, Schedule: s.Schedule.String(),
+		Recipe: s.Recipe, Plans: append([]string{}, s.Plans...), Faults: append([]string{}, s.Faults...),
+		Library: device.DefaultLibrary, Level: s.Trace.Level.String()}
+}

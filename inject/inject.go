@@ -1,0 +1,260 @@
+// Package inject breaks: faults of value act on outputs as kernels write them, faults of memory
+// between Calls, faults of order through the tuner's policy.
+package inject
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"firstbit/device"
+	"firstbit/lowp"
+	"firstbit/reduce"
+	"firstbit/trace"
+	"firstbit/tune"
+)
+
+// Kind documents one kind of fault.
+type Kind struct {
+	Name    string `json:"kind"`
+	Syntax  string `json:"syntax"`
+	Example string `json:"example"`
+}
+
+// Kinds are the faults there are.
+var Kinds = []Kind{
+	{"flip", "flip@GLOB [step=SET] [rank=R] [micro=M] [phase=P] [out=NAME] [elem=I] [bit=B] [at=rest]: flips bit B of element I of an output, as the kernel writes it, or with at=rest in memory after the Call",
+		"flip@layers.1.moe.router.logits rank=0 step=3 elem=17 bit=0"},
+	{"order", "order@GLOB [step=SET] NAME=VALUE …: sets items of the plan: reductions to an ORDER, choices to a value",
+		"order@*.dprob tiles=arrival sched=dynamic step=3-"},
+}
+
+// Fault is one fault to inject.
+type Fault struct {
+	Text  string
+	Kind  string
+	Glob  string
+	Steps trace.Set
+	Rank  int
+	Micro int
+	Phase device.Phase
+	Out   string // output's name; empty: the first
+	Elem  int
+	Bit   int
+	Rest  bool // in memory after the Call, not on the kernel's write
+	Hits  int  // outputs changed
+
+	policy *tune.Policy
+	named  map[*device.Call]bool
+	err    error
+}
+
+// Parse reads KIND@GLOB key=value ….
+func Parse(s string) (*Fault, error) {
+	bad := func(format string, a ...any) (*Fault, error) {
+		return nil, fmt.Errorf("inject %q: %s", s, fmt.Sprintf(format, a...))
+	}
+	fields := strings.Fields(s)
+	if len(fields) == 0 {
+		return bad("empty: must be KIND@GLOB key=value …")
+	}
+	kind, glob, ok := strings.Cut(fields[0], "@")
+	if !ok || glob == "" {
+		return bad("must be KIND@GLOB key=value …")
+	}
+	f := &Fault{Text: s, Kind: kind, Glob: glob, Phase: device.Fwd}
+	var err error
+	switch kind {
+	case "flip":
+		err = f.parseFlip(fields[1:])
+	case "order":
+		err = f.parseOrder(fields[1:])
+	default:
+		return bad("unknown kind %q: must be flip or order", kind)
+	}
+	if err != nil {
+		return bad("%v", err)
+	}
+	return f, nil
+}
+
+func (f *Fault) parseFlip(pairs []string) error {
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return fmt.Errorf("%q: must be key=value", pair)
+		}
+		var err error
+		switch key {
+		case "step":
+			f.Steps, err = trace.ParseSet(value)
+		case "rank":
+			f.Rank, err = number(value, 1<<20)
+		case "micro":
+			f.Micro, err = number(value, 1<<20)
+		case "elem":
+			f.Elem, err = number(value, math.MaxInt32)
+		case "bit":
+			f.Bit, err = number(value, 63)
+		case "out":
+			f.Out = value
+		case "at":
+			if f.Rest = value == "rest"; !f.Rest {
+				err = fmt.Errorf("must be rest")
+			}
+		case "phase":
+			if f.Phase, ok = device.ParsePhase(value); !ok {
+				err = fmt.Errorf("must be one of %s", strings.Join(device.PhaseNames(), ", "))
+			}
+		default:
+			return fmt.Errorf("unknown key %q: must be step, rank, micro, phase, out, elem, bit or at", key)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func number(s string, most int) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > most {
+		return 0, fmt.Errorf("%q: must be a number from 0 to %d", s, most)
+	}
+	return n, nil
+}
+
+// parseOrder turns NAME=VALUE pairs into a plan: what parses as an ORDER is a reduction's.
+func (f *Fault) parseOrder(pairs []string) error {
+	var items []string
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return fmt.Errorf("%q: must be NAME=VALUE", pair)
+		}
+		if name == "step" {
+			var err error
+			if f.Steps, err = trace.ParseSet(value); err != nil {
+				return fmt.Errorf("step: %w", err)
+			}
+			continue
+		}
+		order, _, _ := strings.Cut(value, "/")
+		if _, err := reduce.ParseOrder(order); err == nil {
+			items = append(items, name+":"+value)
+		} else {
+			items = append(items, name+"="+value)
+		}
+	}
+	if len(items) == 0 {
+		return fmt.Errorf("names nothing to set")
+	}
+	plan, err := reduce.ParsePlan(strings.Join(items, "; "))
+	if err != nil {
+		return err
+	}
+	f.policy = &tune.Policy{Glob: f.Glob, Plan: plan, Steps: f.Steps, Text: f.Text}
+	return nil
+}
+
+// Policy is the tuner's part of an order fault, nil for others.
+func (f *Fault) Policy() *tune.Policy { return f.policy }
+
+// Changed is how many Calls the fault changed so far: a fault that changes nothing
+// was not injected.
+func (f *Fault) Changed() int {
+	if f.policy != nil {
+		return f.policy.Hits
+	}
+	return f.Hits
+}
+
+// Err is the first thing about the fault that did not fit a Call it named.
+func (f *Fault) Err() error { return f.err }
+
+// Injector is the middleware of one rank.
+type Injector struct {
+	Rank   int
+	Faults []*Fault
+}
+
+// Middleware acts on outputs right after the kernel wrote them, inside the trace.
+func (i Injector) Middleware(next device.Runner) device.Runner { return i.around(next, false) }
+
+// Memory acts on outputs after the Call is over, outside the trace.
+func (i Injector) Memory(next device.Runner) device.Runner { return i.around(next, true) }
+
+func (i Injector) around(next device.Runner, rest bool) device.Runner {
+	var mine []*Fault
+	for _, f := range i.Faults {
+		if f.Kind == "flip" && f.Rest == rest && f.Rank == i.Rank {
+			mine = append(mine, f)
+		}
+	}
+	if len(mine) == 0 {
+		return next
+	}
+	return func(c *device.Call) {
+		next(c)
+		for _, f := range mine {
+			if f.hits(c) {
+				f.flip(c)
+			}
+		}
+	}
+}
+
+func (f *Fault) hits(c *device.Call) bool {
+	id := &c.ID
+	if id.Phase != f.Phase || id.Micro != f.Micro || !f.Steps.Has(id.Step) || c.Kind == device.Module {
+		return false
+	}
+	if f.named == nil {
+		f.named = map[*device.Call]bool{}
+	}
+	named, seen := f.named[c]
+	if !seen {
+		named = c.Matches(f.Glob)
+		f.named[c] = named
+	}
+	return named
+}
+
+func (f *Fault) flip(c *device.Call) {
+	for i, out := range c.Out {
+		if f.Out == "" && i == 0 || out.Name == f.Out {
+			f.flipIn(c, out.Tensor)
+			return
+		}
+	}
+	f.fail(c, "has no output %q", f.Out)
+}
+
+func (f *Fault) flipIn(c *device.Call, t *device.Tensor) {
+	if f.Elem >= t.Len() {
+		f.fail(c, "elem=%d: the output has %d elements", f.Elem, t.Len())
+		return
+	}
+	if f.Bit >= t.Format.Bits() {
+		f.fail(c, "bit=%d: %s has %d bits", f.Bit, t.Format, t.Format.Bits())
+		return
+	}
+	switch {
+	case t.F32() != nil:
+		x := &t.F32()[f.Elem]
+		*x = t.Format.Decode(t.Format.Encode(*x) ^ 1<<f.Bit)
+	case t.Format == lowp.FP64:
+		x := &t.F64()[f.Elem]
+		*x = math.Float64frombits(math.Float64bits(*x) ^ 1<<f.Bit)
+	default:
+		t.I32()[f.Elem] ^= 1 << f.Bit
+	}
+	f.Hits++
+}
+
+func (f *Fault) fail(c *device.Call, format string, a ...any) {
+	if f.err == nil {
+		f.err = fmt.Errorf("inject %q: %s: %s", f.Text, c.ID.Path, fmt.Sprintf(format, a...))
+	}
+}

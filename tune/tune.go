@@ -1,0 +1,107 @@
+// Package tune chooses: it sets the Plan of every Call by a recipe and by hand-written
+// policies, as an autotuner would by timings.
+package tune
+
+import (
+	"fmt"
+	"strings"
+
+	"firstbit/device"
+	"firstbit/reduce"
+	"firstbit/trace"
+)
+
+// Recipes are the named choices for every kernel: fixed depends on nothing but the
+// call, fast is what a user of GPUs gets.
+var Recipes = []string{"fixed", "fast"}
+
+// ParseRecipe checks a recipe's name.
+func ParseRecipe(s string) error {
+	for _, r := range Recipes {
+		if r == s {
+			return nil
+		}
+	}
+	return fmt.Errorf("recipe %q: must be one of %s", s, strings.Join(Recipes, ", "))
+}
+
+// Policy puts the items of a Plan over those of the Calls its GLOB names.
+type Policy struct {
+	Glob  string
+	Plan  reduce.Plan
+	Steps trace.Set
+	Text  string // as the user wrote it
+	Hits  int    // Calls it changed
+	Calls int    // Calls it named
+}
+
+// ParsePolicy reads "GLOB PLAN".
+func ParsePolicy(s string) (*Policy, error) {
+	glob, text, ok := strings.Cut(strings.TrimSpace(s), " ")
+	if !ok {
+		return nil, fmt.Errorf("plan %q: must be 'GLOB PLAN', such as '*.dprob tiles:arrival; sched=dynamic'", s)
+	}
+	p, err := reduce.ParsePlan(text)
+	if err != nil {
+		return nil, err
+	}
+	if p.Empty() {
+		return nil, fmt.Errorf("plan %q: names nothing to choose", s)
+	}
+	return &Policy{Glob: glob, Plan: p, Text: s}, nil
+}
+
+// Tuner is the middleware.
+type Tuner struct {
+	Recipe   string
+	Policies []*Policy
+
+	named map[*device.Call][]*Policy
+	err   error
+}
+
+// Middleware sets the Plan in place before the Call goes on.
+func (t *Tuner) Middleware(next device.Runner) device.Runner {
+	t.named = map[*device.Call][]*Policy{}
+	return func(c *device.Call) {
+		if t.Recipe == "fast" && !c.Kernel.Fast.Empty() {
+			c.Plan = c.Kernel.Fast
+		}
+		if len(t.Policies) > 0 {
+			t.apply(c)
+		}
+		next(c)
+	}
+}
+
+func (t *Tuner) apply(c *device.Call) {
+	named, seen := t.named[c]
+	if !seen { // Calls are used again: match each once
+		for _, p := range t.Policies {
+			if c.Matches(p.Glob) {
+				named = append(named, p)
+			}
+		}
+		t.named[c] = named
+	}
+	for _, p := range named {
+		if !p.Steps.Has(c.ID.Step) {
+			continue
+		}
+		p.Calls++
+		plan, err := c.Plan.With(p.Plan)
+		if err != nil {
+			if t.err == nil {
+				t.err = fmt.Errorf("plan for %s (%s): %w", c.ID.Path, c.Kernel.Name, err)
+			}
+			continue
+		}
+		if !plan.Equal(c.Plan) {
+			c.Plan = plan
+			p.Hits++
+		}
+	}
+}
+
+// Err is the first plan that did not fit a kernel it named.
+func (t *Tuner) Err() error { return t.err }
