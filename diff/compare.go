@@ -324,13 +324,5 @@ func originClass(a, b *trace.Record, differences []Field) (string, []string) {
 // depends tells whether a plan's bits depend on arrival.
 func depends(text string) bool {
 	p, err := reduce.ParsePlan(text)
-	if err != nil {
-		return false
-	}
-	for _, r := range p.Reductions() {
-		if !r.Order.Concrete() {
-			return true
-		}
-	}
-	return strings.Contains(text, "=dynamic")
+	return err == nil && p.Varies()
 }

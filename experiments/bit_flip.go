@@ -12,7 +12,7 @@ var bitFlip = &Cause{
 	Source:   "Megatron Core rerun state machine (FACTS §4)", Layouts: []string{"dp=1"},
 	Root: "layers.0.attn.wq", Class: "hardware",
 	config: train.Tiny,
-	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"flip@layers.0.attn.wq step=3 elem=17 bit=0"}}},
+	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"flip@layers.0.attn.wq step=3 elem=2017 bit=0"}}},
 	broken: setting{source: true},
 	// The replay: both runs again, without the machine's error.
 	cured: setting{source: false},

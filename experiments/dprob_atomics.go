@@ -17,7 +17,12 @@ var dprobAtomics = &Cause{
 	Cure:     "private slots per tile with a fixed tree, and a static scheduler",
 	Source:   "TransformerEngine #3407", Layouts: []string{"dp=1"},
 	Root: "*.grouped_gemm.dprob", Class: "arrival",
-	config: train.Tiny,
+	// In bf16, as pretraining runs: a last bit of a master now and then rounds its weight the other way.
+	config: func() train.Config {
+		c := train.Tiny()
+		c.Precision = "bf16"
+		return c
+	},
 	vary:   [2]variation{{schedule: 1}, {schedule: 2}},
 	broken: setting{source: true, plans: []string{"*.grouped_gemm.dprob tiles:arrival/fp32; sched=dynamic"}},
 	cured:  setting{source: true, plans: []string{"*.grouped_gemm.dprob tiles:arrival/fp32; sched=dynamic", dprobSlots, dprobStatic}},

@@ -3,6 +3,8 @@
 package experiments
 
 import (
+	"fmt"
+
 	"firstbit/device"
 	"firstbit/inject"
 	"firstbit/trace"
@@ -21,6 +23,9 @@ type Spec struct {
 	Until    int  // stop after this step; 0: Config.Steps
 	Digest   bool // fingerprint the whole state after every step
 	Routes   bool // keep the routes
+
+	// Deterministic refuses whatever depends on arrival; it changes nothing.
+	Deterministic bool
 
 	// Each is called after every step; nil: nobody watches.
 	Each func(train.Result)
@@ -53,8 +58,28 @@ func (s *Spec) Check() error {
 	if err := s.Config.Validate(); err != nil {
 		return err
 	}
-	_, err := s.choices()
-	return err
+	c, err := s.choices()
+	if err != nil || !s.Deterministic {
+		return err
+	}
+	return s.verifyDeterministic(c)
+}
+
+// verifyDeterministic refuses what a deterministic run must not have. Like the reference's
+// flag it verifies and never flips a setting.
+func (s *Spec) verifyDeterministic(c choices) error {
+	if s.Recipe != "fixed" {
+		return fmt.Errorf("deterministic: recipe %s: must be fixed", s.Recipe)
+	}
+	if s.Schedule.Real {
+		return fmt.Errorf("deterministic: schedule real: must be a seed")
+	}
+	for _, p := range c.tuner.Policies {
+		if p.Plan.Varies() {
+			return fmt.Errorf("deterministic: plan %q depends on arrival: must be an order of the call alone", p.Text)
+		}
+	}
+	return nil
 }
 
 // choices are the parts of a run that choose and break.

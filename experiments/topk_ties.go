@@ -14,7 +14,7 @@ var topkTies = &Cause{
 	Root: "*.moe.router.topk*", Class: "tie",
 	config: func() train.Config {
 		c := train.Tiny()
-		c.Model.MoE.RouterDtype = "bf16"
+		c.Model.MoE.RouterDtype, c.Model.MoE.BiasRate = "bf16", 0
 		return c
 	},
 	vary:   [2]variation{{schedule: 1, plans: []string{"*.router.topk* fused=false"}}, {schedule: 1, plans: []string{"*.router.topk* fused=true"}}},

@@ -187,6 +187,17 @@ func (o Order) Concrete() bool {
 	return o.kind != arrival && (o.inner == nil || o.inner.Concrete())
 }
 
+// Fits tells whether the order is one for n values: a permutation written out is for its length alone.
+func (o Order) Fits(n int) bool {
+	switch {
+	case o.kind == given:
+		return len(o.given) == n
+	case o.inner != nil:
+		return o.inner.Fits(o.slices(n))
+	}
+	return true
+}
+
 // Resolve gives the concrete order for n values: what arrives is written out.
 func (o Order) Resolve(c Context, n int) Order {
 	switch {

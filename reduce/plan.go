@@ -198,6 +198,24 @@ func (p Plan) Names() []string {
 	return names
 }
 
+// Varies tells whether the bits depend on arrival: through an order, or a dynamic scheduler.
+func (p Plan) Varies() bool {
+	if p.p == nil {
+		return false
+	}
+	for _, r := range p.p.reductions {
+		if !r.Order.Concrete() {
+			return true
+		}
+	}
+	for _, c := range p.p.choices {
+		if c.Value == "dynamic" {
+			return true
+		}
+	}
+	return false
+}
+
 // Reductions lists the named sums.
 func (p Plan) Reductions() []Reduction {
 	if p.p == nil {

@@ -27,6 +27,7 @@ type Tracer struct {
 	Options
 	rank   int
 	active bool
+	made   bool // the directory is ours to remove
 
 	iteration int // of the open file
 	file      *os.File
@@ -43,6 +44,7 @@ type Tracer struct {
 // New makes the trace's directory with its run.json and a Tracer for one rank.
 // The directory must be new or empty, so that two runs never mix.
 func New(o Options, rank int, run Run) (*Tracer, error) {
+	_, statErr := os.Stat(o.Dir)
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("trace %s: cannot be made: %w", o.Dir, cause(err))
 	}
@@ -53,14 +55,15 @@ func New(o Options, rank int, run Run) (*Tracer, error) {
 	if len(entries) > 0 {
 		return nil, fmt.Errorf("trace %s: is not empty: name a new directory", o.Dir)
 	}
-	if err := run.write(o.Dir); err != nil {
-		return nil, err
-	}
-	t := &Tracer{Options: o, rank: rank, active: o.Level > Off && o.Ranks.Has(rank), iteration: -1}
+	t := &Tracer{Options: o, rank: rank, active: o.Level > Off && o.Ranks.Has(rank), iteration: -1, made: os.IsNotExist(statErr)}
 	t.probe = func(p device.Partial) { // the kernel reuses its slices
 		p.F32 = append([]float32(nil), p.F32...)
 		p.F64 = append([]float64(nil), p.F64...)
 		t.partials = append(t.partials, p)
+	}
+	if err := run.write(o.Dir); err != nil {
+		t.Remove()
+		return nil, err
 	}
 	return t, nil
 }
@@ -292,6 +295,9 @@ func (t *Tracer) Remove() {
 		if err == nil {
 			err = os.RemoveAll(filepath.Join(t.Dir, e.Name()))
 		}
+	}
+	if t.made && err == nil {
+		_ = os.Remove(t.Dir) // an error here leaves an empty directory
 	}
 }
 

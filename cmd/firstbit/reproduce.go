@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"firstbit/experiments"
+)
+
+func reproduceCommand() *cobra.Command {
+	var all, asJSON bool
+	c := &cobra.Command{
+		Use:     "reproduce CAUSE…",
+		Short:   "Tell a root cause's story: same bits, different bits, found, cured, same bits again",
+		Example: "  firstbit reproduce dprob-atomics\n  firstbit reproduce --all --json",
+		Args:    cobra.ArbitraryArgs,
+	}
+	c.Flags().BoolVar(&all, "all", false, "every cause of the catalog")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		causes, err := chosen(args, all)
+		if err != nil {
+			return err
+		}
+		return reproduce(causes, asJSON, c.OutOrStdout())
+	}
+	return c
+}
+
+func chosen(args []string, all bool) ([]*experiments.Cause, error) {
+	switch {
+	case all && len(args) > 0:
+		return nil, fmt.Errorf("reproduce: --all and %q: name causes, or --all", args[0])
+	case all:
+		return experiments.Causes(), nil
+	case len(args) == 0:
+		return nil, fmt.Errorf("reproduce: no cause: name one from firstbit list, or --all")
+	}
+	var causes []*experiments.Cause
+	for _, id := range args {
+		cause, err := experiments.Find(id)
+		if err != nil {
+			return nil, err
+		}
+		causes = append(causes, cause)
+	}
+	return causes, nil
+}
+
+func reproduce(causes []*experiments.Cause, asJSON bool, out io.Writer) error {
+	ok := true
+	results := []*experiments.Result{}
+	for i, cause := range causes {
+		bar := newProgress(cause.ID, -1)
+		r, err := cause.Reproduce(bar.say)
+		bar.done()
+		if err != nil {
+			return fmt.Errorf("%s: %w", cause.ID, err)
+		}
+		ok = ok && r.OK
+		results = append(results, r)
+		if !asJSON {
+			if i > 0 {
+				fmt.Fprintln(out)
+			}
+			story{out, cause, r}.tell()
+		}
+	}
+	if asJSON {
+		if err := printJSON(out, map[string]any{"ok": ok, "results": results}); err != nil {
+			return err
+		}
+	}
+	if !ok {
+		return outcome(exitDifferent)
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"firstbit/experiments"
+	"firstbit/reduce"
+	"firstbit/trace"
+)
+
+// story prints a result for a person reading along.
+type story struct {
+	out   io.Writer
+	cause *experiments.Cause
+	r     *experiments.Result
+}
+
+func (s story) print(format string, a ...any) { fmt.Fprintf(s.out, format+"\n", a...) }
+
+func (s story) tell() {
+	c, r := s.cause, s.r
+	s.print("%s: %s", c.ID, c.Title)
+	s.print("  %s; %d steps of a %s model of %s layers in %s", r.Layout, r.Config.Steps, "width-"+strconv.Itoa(r.Config.Model.Width), r.Config.Model.Pattern, r.Precision)
+	s.print("  cause: %s", c.Cause)
+	s.print("")
+	s.print("1  Without the cause     %s", sameOrNot(r.Baseline.Identical))
+	s.print("2  With the cause        %s", sameOrNot(r.Fault.Identical))
+	if !r.Fault.Identical {
+		s.losses()
+		s.levels()
+		s.root()
+		s.consequences()
+	}
+	s.print("6  With the cure         %s", sameOrNot(r.Cure.Identical))
+	s.print("     %s", c.Cure)
+	for _, p := range r.Controls {
+		s.print("     control: %-24s %s", p.Name, sameOrNot(p.Identical))
+	}
+	s.print("")
+	if r.OK {
+		s.print("ok: reproduced, found from the traces alone, cured")
+		return
+	}
+	for _, why := range r.Why {
+		s.print("NOT OK: %s", why)
+	}
+}
+
+func sameOrNot(same bool) string {
+	if same {
+		return "two runs, the same bits at every step"
+	}
+	return "two runs, different bits"
+}
+
+// losses shows where the difference is, and where print would show it.
+func (s story) losses() {
+	r := s.r
+	first := *r.Fault.FirstStep
+	last := len(r.Losses[0])
+	s.print("     the bits differ from step %d on; the loss printed to %d decimals %s", first, r.Printed.Decimals, s.printedAt())
+	show := []int{first, last}
+	if r.Printed.FirstStep != nil {
+		show = append(show, *r.Printed.FirstStep-1, *r.Printed.FirstStep)
+	}
+	if r.Routes != nil && r.Routes.FirstStep != nil {
+		show = append(show, *r.Routes.FirstStep)
+	}
+	slices.Sort(show)
+	s.print("       step  loss, run A  loss, run B")
+	for _, step := range slices.Compact(show) {
+		if step >= 1 && step <= last {
+			s.print("       %4d  %11.6f  %11.6f", step, r.Losses[0][step-1], r.Losses[1][step-1])
+		}
+	}
+}
+
+func (s story) printedAt() string {
+	switch p := s.r.Printed; {
+	case p.FirstStep == nil:
+		return "never shows it"
+	case *p.FirstStep == 1:
+		return "shows it at once"
+	default:
+		return fmt.Sprintf("agrees until step %d and differs at step %d", *p.FirstStep-1, *p.FirstStep)
+	}
+}
+
+func (s story) levels() {
+	s.print("3  Localised at step %d, from the traces alone", *s.r.Fault.FirstStep)
+	s.print("       level     records  equal before  first mismatch")
+	for _, l := range s.r.Report.Levels {
+		s.print("       %-8s  %7d  %12d  %s %s %s: %s", l.Level, l.Compared, l.RuledOut, l.First.Phase, l.First.Kind, l.First.Path(), l.First.Verdict)
+	}
+}
+
+// root shows the Call: what it read, how it added, which bit came of it.
+func (s story) root() {
+	rep, f := s.r.Report, s.r.Fault
+	s.print("4  The root              %s, %s of step %d", f.Root.Path(), phaseName(f.Root.Phase), f.Root.Iteration)
+	if rep.A != nil && rep.B != nil {
+		s.print("     inputs equal: %s", names(rep.A.In))
+		s.print("     outputs different: %s", changed(rep.A.Out, rep.B.Out))
+		if rep.A.Plan == rep.B.Plan {
+			s.print("     plan, both runs: %s", rep.A.Plan)
+		} else {
+			s.print("     plan, run A: %s", rep.A.Plan)
+			s.print("     plan, run B: %s", rep.B.Plan)
+		}
+		s.orders()
+	}
+	if f.Class != nil {
+		s.print("     class %s: %s", *f.Class, rep.Evidence[min(1, len(rep.Evidence)-1)])
+	}
+	if b := f.Bytes; b != nil {
+		s.print("5  The bit               %s[%d], %d ulp apart; %d of %d elements differ", b.Output, b.Element, b.Ulps, b.Count, b.Of)
+		s.print("       run A  %s  %s", binary(b.A, b.B), b.ValueA)
+		s.print("       run B  %s  %s", binary(b.B, b.A), b.ValueB)
+	}
+}
+
+func phaseName(p string) string {
+	switch p {
+	case "fwd":
+		return "forward"
+	case "bwd":
+		return "backward"
+	case "opt":
+		return "optimizer"
+	}
+	return p
+}
+
+func names(sigs []trace.Sig) string {
+	var n []string
+	for _, g := range sigs {
+		n = append(n, g.Name)
+	}
+	return strings.Join(n, ", ")
+}
+
+func changed(a, b []trace.Sig) string {
+	var n []string
+	for i := range a {
+		if i < len(b) && a[i].Digest != b[i].Digest {
+			n = append(n, a[i].Name)
+		}
+	}
+	return strings.Join(n, ", ")
+}
+
+// binary writes a hex pattern in binary, the bits in which it differs from the other in brackets.
+func binary(x, other string) string {
+	u, err1 := strconv.ParseUint(x, 16, 64)
+	v, err2 := strconv.ParseUint(other, 16, 64)
+	if err1 != nil || err2 != nil {
+		return x
+	}
+	var b strings.Builder
+	b.WriteString(x + "  ")
+	for i := 4*len(x) - 1; i >= 0; i-- {
+		bit := strconv.FormatUint(u>>i&1, 10)
+		if (u^v)>>i&1 == 1 {
+			bit = "[" + bit + "]"
+		}
+		b.WriteString(bit)
+		if i%8 == 0 && i > 0 {
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+// orders draws, side by side, how the two runs added the element's contributions.
+func (s story) orders() {
+	a, b := s.contributions(s.r.Report.A), s.contributions(s.r.Report.B)
+	if len(a) < 2 || len(b) < 2 {
+		return
+	}
+	s.print("     the order in which its %d contributions were added (← walked from the end):", len(a))
+	left, right := drawing(a), drawing(b)
+	width := 24
+	for _, l := range left {
+		width = max(width, len([]rune(l))+2)
+	}
+	s.print("       %s%s", pad("run A", width), "run B")
+	for i := range max(len(left), len(right)) {
+		l, r := "", ""
+		if i < len(left) {
+			l = left[i]
+		}
+		if i < len(right) {
+			r = right[i]
+		}
+		s.print("       %s%s", pad(l, width), r)
+	}
+}
+
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(width-len([]rune(s)), 1))
+}
+
+// contributions are the partials of the row block that holds the differing element.
+func (s story) contributions(rec *trace.Record) []trace.Contribution {
+	element := 0
+	if s.r.Fault.Bytes != nil {
+		element = s.r.Fault.Bytes.Element
+	}
+	block := 0
+	for _, p := range rec.Partials {
+		if p.Row <= element {
+			block = max(block, p.Row)
+		}
+	}
+	var mine []trace.Contribution
+	for _, p := range rec.Partials {
+		if p.Row == block {
+			mine = append(mine, p)
+		}
+	}
+	return mine
+}
+
+// drawing is the tree of a chain over the tiles, each line named by its tile.
+func drawing(c []trace.Contribution) []string {
+	order := make([]int, len(c))
+	reverse := map[int]bool{}
+	for i, p := range c {
+		order[i] = p.Tile
+		reverse[p.Tile] = p.Reverse
+	}
+	lines := strings.Split(strings.TrimSuffix(reduce.Chain(order).Text(), "\n"), "\n")
+	for i := range lines {
+		mark := " "
+		if reverse[order[i]] {
+			mark = "←"
+		}
+		tile, rest, _ := strings.Cut(strings.TrimLeft(lines[i], " "), " ")
+		lines[i] = fmt.Sprintf("tile %2s %s %s", tile, mark, rest)
+	}
+	return lines
+}
+
+// consequences follows the bit to a weight and to a route.
+func (s story) consequences() {
+	if len(s.r.Spread) > 1 {
+		var path []string
+		for _, e := range s.r.Spread[1:] {
+			path = append(path, e.Phase+" "+e.Path)
+		}
+		s.print("     it spreads: %s", strings.Join(path, "\n                 → "))
+	}
+	routes := s.r.Routes
+	if routes == nil || routes.First == nil {
+		s.print("     no token takes another route in %d steps", len(s.r.Losses[0]))
+		return
+	}
+	f := routes.First
+	s.print("     the first route to flip: step %d, %s, token %d: experts %v in run A, %v in run B", *routes.FirstStep, f.Layer, f.Token, f.A, f.B)
+	s.print("       its margin in run A was %d ulp (%v against %v); %d routes flip by step %d", f.Margin, f.Kth, f.Left, routes.Flips, len(s.r.Losses[0]))
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/pkg/profile"
+	"github.com/spf13/cobra"
+
+	"firstbit/device"
+	"firstbit/experiments"
+	"firstbit/trace"
+	"firstbit/train"
+	"firstbit/tune"
+)
+
+// trainFlags are the flags that make a run.
+type trainFlags struct {
+	preset, config, data, precision, recipe, schedule string
+	set, plans, faults                                []string
+	steps                                             int
+	seed                                              uint64
+	deterministic                                     bool
+	trace, level, ranks, window, dump                 string
+	profile                                           string
+	json                                              bool
+}
+
+func trainCommand() *cobra.Command {
+	var f trainFlags
+	c := &cobra.Command{
+		Use:   "train",
+		Short: "Train a model; print its metrics with their bits",
+		Example: "  firstbit train --preset tiny --steps 20\n" +
+			"  firstbit train --preset small --data book.txt --trace /tmp/a --level op --trace-steps 3-4\n" +
+			"  firstbit train --recipe fast --schedule 7 --json",
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.preset, "preset", "tiny", "configuration to start from: "+strings.Join(train.PresetNames(), ", "))
+	fs.StringVar(&f.config, "config", "", "JSON file laid over the preset")
+	fs.StringArrayVar(&f.set, "set", nil, "path=value: set one field of the configuration, such as model.width=64")
+	fs.IntVar(&f.steps, "steps", 0, "iterations")
+	fs.Uint64Var(&f.seed, "seed", 0, "seed of weights and data")
+	fs.StringVar(&f.schedule, "schedule", "0", "seed of arrival orders, or real for the machine's own races")
+	fs.StringVar(&f.data, "data", "", "text file, folder, or token file (.bin); default: the embedded corpus")
+	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "kernels' plans: "+strings.Join(tune.Recipes, ", "))
+	fs.StringArrayVar(&f.plans, "plan", nil, "'GLOB PLAN': set items of the plans of matching Calls")
+	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
+	fs.StringVar(&f.precision, "precision", "", strings.Join(train.Precisions, ", "))
+	fs.StringArrayVar(&f.faults, "inject", nil, "'KIND@GLOB key=value …': inject a fault, see list --faults")
+	fs.StringVar(&f.trace, "trace", "", "write a trace into this new directory")
+	fs.StringVar(&f.level, "level", "op", "how deep to trace: metrics, semantic, module, op, kernel")
+	fs.StringVar(&f.ranks, "trace-ranks", "", "ranks to trace, such as 0,3,8-15")
+	fs.StringVar(&f.window, "trace-steps", "", "steps to trace, such as 4-6")
+	fs.StringVar(&f.dump, "dump", "", "GLOB of Calls whose bytes the trace keeps")
+	fs.StringVar(&f.profile, "profile", "", "write a profile into the current directory: cpu, mem, trace")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		spec, err := f.spec(fs.Changed)
+		if err != nil {
+			return err
+		}
+		stop, err := startProfile(f.profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return runTrain(spec, f.json, c.OutOrStdout(), c.ErrOrStderr())
+	}
+	return c
+}
+
+// spec checks every flag before anything runs or is written.
+func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
+	var s experiments.Spec
+	c, err := f.configuration(changed)
+	if err != nil {
+		return s, err
+	}
+	s = experiments.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic, Digest: true}
+	var ok bool
+	if s.Schedule, ok = device.ParseSchedule(f.schedule); !ok {
+		return s, fmt.Errorf("--schedule %q: must be a whole number or real", f.schedule)
+	}
+	if f.trace != "" {
+		if s.Trace, err = f.traceOptions(); err != nil {
+			return s, err
+		}
+	} else {
+		for _, flag := range []string{"level", "trace-ranks", "trace-steps", "dump"} {
+			if changed(flag) {
+				return s, fmt.Errorf("--%s: needs --trace DIR", flag)
+			}
+		}
+	}
+	return s, s.Check()
+}
+
+func (f *trainFlags) configuration(changed func(string) bool) (train.Config, error) {
+	c, err := train.Preset(f.preset)
+	if err != nil {
+		return c, err
+	}
+	if f.config != "" {
+		text, err := os.ReadFile(f.config)
+		if err != nil {
+			return c, fmt.Errorf("--config: %w", err)
+		}
+		if err := c.Decode(text); err != nil {
+			return c, fmt.Errorf("--config %s: %w", f.config, err)
+		}
+	}
+	for _, set := range f.set {
+		if err := c.Set(set); err != nil {
+			return c, fmt.Errorf("--set %w", err)
+		}
+	}
+	if changed("steps") {
+		c.Steps = f.steps
+	}
+	if changed("seed") {
+		c.Seed = f.seed
+	}
+	if changed("data") {
+		c.Data = f.data
+	}
+	if changed("precision") {
+		c.Precision = f.precision
+	}
+	return c, nil
+}
+
+func (f *trainFlags) traceOptions() (trace.Options, error) {
+	o := trace.Options{Dir: f.trace, Dump: f.dump}
+	var err error
+	if o.Level, err = trace.ParseLevel(f.level); err != nil {
+		return o, fmt.Errorf("--%w", err)
+	}
+	if o.Ranks, err = trace.ParseSet(f.ranks); err != nil {
+		return o, fmt.Errorf("--trace-ranks %w", err)
+	}
+	if o.Steps, err = trace.ParseSet(f.window); err != nil {
+		return o, fmt.Errorf("--trace-steps %w", err)
+	}
+	return o, nil
+}
+
+func startProfile(kind string) (stop func(), err error) {
+	modes := map[string]func(*profile.Profile){"cpu": profile.CPUProfile, "mem": profile.MemProfile, "trace": profile.TraceProfile}
+	if kind == "" {
+		return func() {}, nil
+	}
+	if modes[kind] == nil {
+		return nil, fmt.Errorf("--profile %q: must be cpu, mem or trace", kind)
+	}
+	return profile.Start(modes[kind], profile.ProfilePath("."), profile.Quiet, profile.NoShutdownHook).Stop, nil
+}
+
+// metricJSON is a number with its bits.
+type metricJSON struct {
+	Value float64 `json:"value"`
+	Bits  string  `json:"bits"`
+}
+
+type stepJSON struct {
+	Step    int                   `json:"step"`
+	Metrics map[string]metricJSON `json:"metrics"`
+	State   string                `json:"state"`
+}
+
+func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
+	bar := newProgress("train", s.Config.Steps)
+	header := false
+	s.Each = func(r train.Result) {
+		bar.step()
+		if asJSON {
+			return
+		}
+		if !header {
+			printHeader(out, r)
+			header = true
+		}
+		printStep(out, r)
+	}
+	o, err := experiments.Run(s)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	for _, f := range append(o.Changed, o.Policies...) {
+		if f.Changed == 0 {
+			fmt.Fprintf(warn, "firstbit: %q changed nothing\n", f.Text)
+		}
+	}
+	if asJSON {
+		return printTrainJSON(out, s, o)
+	}
+	last := o.Steps[len(o.Steps)-1]
+	fmt.Fprintf(out, "state %s after step %d; the corpus' unigram entropy is %.4f nats\n", last.State, last.Step, o.Unigram)
+	return nil
+}
+
+func printHeader(out io.Writer, r train.Result) {
+	fmt.Fprintf(out, "%5s", "step")
+	for _, m := range r.Metrics {
+		fmt.Fprintf(out, "  %19s", m.Name)
+	}
+	fmt.Fprintln(out)
+}
+
+func printStep(out io.Writer, r train.Result) {
+	fmt.Fprintf(out, "%5d", r.Step)
+	for _, m := range r.Metrics {
+		fmt.Fprintf(out, "  %10.6f %s", m.Value, m.Bits)
+	}
+	fmt.Fprintln(out)
+}
+
+func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome) error {
+	steps := make([]stepJSON, len(o.Steps))
+	for i, r := range o.Steps {
+		steps[i] = stepJSON{r.Step, map[string]metricJSON{}, r.State}
+		for _, m := range r.Metrics {
+			steps[i].Metrics[m.Name] = metricJSON{m.Value, m.Bits}
+		}
+	}
+	return printJSON(out, map[string]any{"ok": true, "config": s.Config, "steps": steps, "unigram_entropy": o.Unigram,
+		"faults": append([]experiments.FaultReport{}, o.Changed...)})
+}
