@@ -2,6 +2,7 @@ package reduce
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -22,7 +23,7 @@ type placed struct {
 type end struct{ col, row int }
 
 func (l *layout) place(t Tree) end {
-	if t.Kids == nil {
+	if t.isLeaf() {
 		l.rows = append(l.rows, t.Leaf)
 		return end{0, len(l.rows) - 1}
 	}
@@ -42,7 +43,7 @@ func (l *layout) place(t Tree) end {
 
 func layoutOf(t Tree) layout {
 	var l layout
-	if t.Kids != nil || t.Leaf >= 0 {
+	if !t.isEmpty() {
 		l.place(t)
 	}
 	return l
@@ -66,7 +67,10 @@ func (t Tree) Text() string {
 	for _, j := range l.joins {
 		l.draw(grid, j)
 	}
-	digits := len(fmt.Sprint(len(l.rows)))
+	digits := 0
+	for _, leaf := range l.rows {
+		digits = max(digits, len(strconv.Itoa(leaf)))
+	}
 	var b strings.Builder
 	for i, line := range grid {
 		fmt.Fprintf(&b, "%*d %s\n", digits, l.rows[i], strings.TrimRight(string(line), " "))
@@ -136,7 +140,7 @@ func (t Tree) DOT() string {
 	n := 0
 	var emit func(t Tree) string
 	emit = func(t Tree) string {
-		if t.Kids == nil {
+		if t.isLeaf() {
 			fmt.Fprintf(&b, "  x%d [shape=plaintext, label=\"%d\"];\n", t.Leaf, t.Leaf)
 			return fmt.Sprintf("x%d", t.Leaf)
 		}
@@ -148,7 +152,7 @@ func (t Tree) DOT() string {
 		}
 		return name
 	}
-	if t.Kids != nil || t.Leaf >= 0 {
+	if !t.isEmpty() {
 		emit(t)
 	}
 	b.WriteString("}\n")

@@ -3,13 +3,16 @@ package reduce
 import (
 	"os"
 	"regexp"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 var orders = []string{"seq", "reverse", "pairwise", "blocked(1)", "blocked(4)", "blocked(64)", "lanes(1)", "lanes(4)", "lanes(8)", "lanes(32)",
-	"splitk(1)", "splitk(3)", "splitk(4)", "splitk(4,reverse)", "splitk(5,pairwise)", "perm(7)", "perm(0)"}
+	"splitk(1)", "splitk(3)", "splitk(4)", "splitk(4,reverse)", "splitk(5,pairwise)", "splitk(7,lanes(2))",
+	"splitk(6,splitk(2))", "splitk(9,perm(3))", "splitk(4,blocked(2))", "perm(7)", "perm(0)"}
 
 // The program is what kernels run, the tree what it means; each is made on its own.
 func TestProgramsAddByTheirTree(t *testing.T) {
@@ -45,7 +48,8 @@ func TestParsePrints(t *testing.T) {
 	}
 	require.Equal(t, "seq", Order{}.String())
 	for _, s := range []string{"", "sequence", "blocked", "blocked()", "blocked(0)", "blocked(-1)", "lanes(3)", "seq()", "seq(1)", "perm(x)",
-		"given(0 0)", "given(1 2)", "given(0  1)", "splitk(4", "blocked(4,seq)", "splitk(4,unknown)", "lanes(99999999999)"} {
+		"given(0 0)", "given(1 2)", "given(0  1)", "splitk(4", "blocked(4,seq)", "splitk(4,unknown)", "lanes(99999999999)",
+		"splitk(4,)", "splitk(,seq)", strings.Repeat("splitk(2,", 1<<16) + "pairwise" + strings.Repeat(")", 1<<16)} {
 		_, err := ParseOrder(s)
 		require.ErrorContains(t, err, "allowed are", s)
 	}
@@ -63,8 +67,60 @@ func TestResolveWritesArrivalOut(t *testing.T) {
 
 func TestProgramIsCachedWithoutAllocation(t *testing.T) {
 	o := MustOrder("blocked(64)")
-	o.Program(1000)
-	require.Zero(t, testing.AllocsPerRun(100, func() { o.Program(1000) }))
+	lengths := []int{1000, 96, 0, 7} // a plan serves several widths of a model at once
+	get := func() {
+		for _, n := range lengths {
+			o.Program(n)
+		}
+	}
+	get()
+	require.Zero(t, testing.AllocsPerRun(100, get))
+	for n := range 100 { // more than the cache holds
+		require.Equal(t, n, o.Program(n).N)
+	}
+	require.Len(t, *o.cache.list.Load(), cacheSize)
+	require.Panics(t, func() { o.Program(-1) })
+}
+
+func TestProgramIsSafeForConcurrentUse(t *testing.T) {
+	o := MustOrder("lanes(8)")
+	var wg sync.WaitGroup
+	wrong := make([]int, 8)
+	for g := range wrong {
+		wg.Go(func() {
+			for i := range 2000 {
+				n := 1 + (i*7+g)%40
+				if p := o.Program(n); p.N != n || p.Tree().String() != o.Tree(n).String() {
+					wrong[g]++
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, make([]int, 8), wrong)
+}
+
+// InOrder is the hot path of kernels: one chain over 0, 1, …, n−1, however the order is written.
+// It says nothing of a program that only has the same tree: pairwise of 2 is two chains and a join.
+func TestInOrder(t *testing.T) {
+	for _, s := range append(orders, "given(0 1 2 3)", "given(3 2 1 0)") {
+		o := MustOrder(s)
+		for n := 1; n < 70; n++ {
+			if !o.Fits(n) {
+				continue
+			}
+			p := o.Program(n)
+			plain := len(p.Steps) == 1 && p.Tree().String() == Seq.Tree(n).String()
+			require.Equal(t, plain, p.InOrder, "%s n=%d", s, n)
+		}
+	}
+	for _, s := range []string{"seq", "blocked(4)", "splitk(1)", "given(0 1 2 3)"} {
+		require.True(t, MustOrder(s).Program(4).InOrder, s)
+	}
+	for _, s := range []string{"reverse", "pairwise", "lanes(2)", "given(3 2 1 0)", "given(0 1 3 2)"} {
+		require.False(t, MustOrder(s).Program(4).InOrder, s)
+	}
+	require.Panics(t, func() { MustOrder("given(1 0)").Program(3) })
 }
 
 func BenchmarkProgramCached(b *testing.B) {

@@ -1,5 +1,10 @@
 package reduce
 
+import (
+	"slices"
+	"sync/atomic"
+)
+
 // Program is a concrete order for N values, flattened into steps of a stack machine, the
 // form kernels run.
 type Program struct {
@@ -20,27 +25,56 @@ type Step struct {
 }
 
 // Program is the order for n values. Asked again for the same n, it does not allocate.
+// It is safe for concurrent use.
 func (o Order) Program(n int) *Program {
 	if o.cache == nil { // the zero value
 		return Seq.Program(n)
 	}
-	if p := o.cache.last.Load(); p != nil && p.N == n {
+	if p := o.cache.get(n); p != nil {
 		return p
 	}
 	p := o.compile(n)
-	o.cache.last.Store(p)
+	o.cache.put(p)
 	return p
 }
 
+// programCache holds the programs of the lengths asked for last. A list is never changed, only
+// replaced, so that a reader needs no lock; of two writers one may lose its entry, which costs
+// a compilation and no more.
+type programCache struct{ list atomic.Pointer[[]*Program] }
+
+const cacheSize = 16
+
+func (c *programCache) get(n int) *Program {
+	if list := c.list.Load(); list != nil {
+		for _, p := range *list {
+			if p.N == n {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+func (c *programCache) put(p *Program) {
+	list := []*Program{p}
+	if old := c.list.Load(); old != nil {
+		list = append(list, (*old)[:min(len(*old), cacheSize-1)]...)
+	}
+	c.list.Store(&list)
+}
+
 func (o Order) compile(n int) *Program {
-	if n == 0 {
-		return &Program{}
+	if n < 0 {
+		panic("reduce: the number of values is negative")
 	}
 	p := &Program{N: n}
+	if n == 0 {
+		return p
+	}
 	switch o.kind {
 	case seq:
 		p.chain(0, 1, n)
-		p.InOrder = true
 	case reverse:
 		p.chain(n-1, -1, n)
 	case pairwise:
@@ -51,19 +85,31 @@ func (o Order) compile(n int) *Program {
 		p.lanes(n, int(o.arg))
 	case splitk:
 		p.splitk(o)
-	case perm, given:
-		for _, l := range o.Tree(n).Leaves() {
-			p.Perm = append(p.Perm, int32(l))
+	case perm:
+		p.permuted(Permutation(o.arg, n))
+	case given:
+		if len(o.given) != n {
+			panic("reduce: a given order is of another length than the sum")
 		}
-		p.chain(0, 1, n)
+		p.permuted(o.given)
 	default:
 		panic("reduce: arrival has no program until it is resolved")
 	}
-	if len(p.Steps) == 1 && p.Steps[0].Stride == 1 && p.Steps[0].Start == 0 && p.Perm == nil {
-		p.InOrder = true
-	}
+	p.InOrder = len(p.Steps) == 1 && p.Steps[0].Start == 0 && (p.Steps[0].Stride == 1 || n == 1) && p.Perm == nil
 	p.Depth = p.stack()
 	return p
+}
+
+// permuted is one chain over a permutation; over the identity it is the plain one.
+func (p *Program) permuted(order []int) {
+	p.chain(0, 1, p.N)
+	if slices.IsSorted(order) {
+		return
+	}
+	p.Perm = make([]int32, p.N)
+	for i, l := range order {
+		p.Perm[i] = int32(l)
+	}
 }
 
 func (p *Program) chain(start, stride, count int) {
@@ -116,7 +162,7 @@ func (p *Program) splitk(o Order) {
 	}
 	var emit func(t Tree)
 	emit = func(t Tree) {
-		if t.Kids == nil {
+		if t.isLeaf() {
 			slice(t.Leaf)
 			return
 		}

@@ -12,8 +12,8 @@ import (
 	"firstbit/lowp"
 )
 
-// Tree says which partial sums meet, and when. A node without Kids is the leaf of that
-// number; a node with more than two Kids is a fused adder, which rounds once.
+// Tree says which partial sums meet, and when. Without Kids it is the leaf of that
+// number (below 0: no leaf at all); a node with more than two Kids is a fused adder, which rounds once.
 // The sum of one leaf is the leaf itself: −0 stays −0.
 type Tree struct {
 	Leaf int
@@ -23,8 +23,11 @@ type Tree struct {
 // Empty is the tree without leaves, whose sum is −0.
 var Empty = Tree{Leaf: -1}
 
-// Node joins trees.
+// Node joins two trees or more.
 func Node(kids ...Tree) Tree { return Tree{Kids: kids} }
+
+func (t Tree) isLeaf() bool  { return len(t.Kids) == 0 }
+func (t Tree) isEmpty() bool { return t.isLeaf() && t.Leaf < 0 }
 
 // String writes ((0 1) (2 3)).
 func (t Tree) String() string {
@@ -34,11 +37,11 @@ func (t Tree) String() string {
 }
 
 func (t Tree) write(b *strings.Builder) {
-	if t.Kids == nil {
-		if t.Leaf < 0 {
-			b.WriteString("()")
-			return
-		}
+	switch {
+	case t.isEmpty():
+		b.WriteString("()")
+		return
+	case t.isLeaf():
 		b.WriteString(strconv.Itoa(t.Leaf))
 		return
 	}
@@ -58,9 +61,9 @@ const (
 	maxDepth  = 10000
 )
 
-// ParseTree reads what String writes.
+// ParseTree reads what String writes: nodes of two kids or more, no leaf twice.
 func ParseTree(s string) (Tree, error) {
-	p := treeParser{s: s}
+	p := treeParser{s: s, seen: map[int]bool{}}
 	if s == "()" {
 		return Empty, nil
 	}
@@ -75,8 +78,9 @@ func ParseTree(s string) (Tree, error) {
 }
 
 type treeParser struct {
-	s string
-	i int
+	s    string
+	i    int
+	seen map[int]bool
 }
 
 func (p *treeParser) tree(depth int) (Tree, error) {
@@ -90,10 +94,15 @@ func (p *treeParser) tree(depth int) (Tree, error) {
 	for p.i < len(p.s) && '0' <= p.s[p.i] && p.s[p.i] <= '9' {
 		p.i++
 	}
-	n, err := strconv.Atoi(p.s[start:p.i])
-	if err != nil || n >= maxLeaves {
-		return Tree{}, fmt.Errorf("tree: expected a leaf number or ( at %d", start)
+	digits := p.s[start:p.i]
+	n, err := strconv.Atoi(digits)
+	if err != nil || n >= maxLeaves || len(digits) > 1 && digits[0] == '0' {
+		return Tree{}, fmt.Errorf("tree: expected ( or a leaf from 0 to %d at %d", maxLeaves-1, start)
 	}
+	if p.seen[n] {
+		return Tree{}, fmt.Errorf("tree: leaf %d is added twice", n)
+	}
+	p.seen[n] = true
 	return Tree{Leaf: n}, nil
 }
 
@@ -132,7 +141,7 @@ func (t Tree) canonical() Tree {
 }
 
 func (t Tree) sorted() (Tree, int) {
-	if t.Kids == nil {
+	if t.isLeaf() {
 		return t, t.Leaf
 	}
 	kids := make([]Tree, len(t.Kids))
@@ -156,7 +165,7 @@ func (t Tree) Leaves() []int {
 }
 
 func (t Tree) walk(leaf func(int)) {
-	if t.Kids == nil && t.Leaf >= 0 {
+	if t.isLeaf() && !t.isEmpty() {
 		leaf(t.Leaf)
 	}
 	for _, k := range t.Kids {
@@ -178,7 +187,7 @@ func (t Tree) Slots() int {
 	// Sethi and Ullman 1970: the costliest kids first, each finished one holding a slot.
 	need := make([]int, 0, len(t.Kids))
 	for _, k := range t.Kids {
-		if k.Kids == nil {
+		if k.isLeaf() {
 			continue // a leaf is read when it is added
 		}
 		s := k.Slots()
@@ -197,63 +206,65 @@ func (t Tree) Slots() int {
 }
 
 // Ulps bounds the error of the sum in units of roundoff times Σ|x|, to first order: the
-// number of roundings the deepest leaf passes (Higham 2002, §4.2).
-func (t Tree) Ulps() int { return t.Depth() }
-
-// Sum is the definition of a tree: leaves are values of x, every node is rounded to acc.
-// A node of more than two kids is a fused adder, see fusedSum.
-func (t Tree) Sum(x []float32, acc lowp.Format) float32 {
-	if t.Kids == nil {
-		if t.Leaf < 0 {
-			return float32(math.Copysign(0, -1))
-		}
-		return x[t.Leaf]
+// number of roundings the worst-placed leaf passes (Higham 2002, §4.2). For values of one sign
+// that is the relative error. A fused adder of k kids counts k: it rounds once, and
+// what it cuts off the k−1 smaller addends is below one unit of the largest each.
+func (t Tree) Ulps() int {
+	if t.isLeaf() {
+		return 0
 	}
-	if len(t.Kids) == 2 {
+	most := 0
+	for _, k := range t.Kids {
+		most = max(most, k.Ulps())
+	}
+	if len(t.Kids) > 2 {
+		return most + len(t.Kids)
+	}
+	return most + 1
+}
+
+// Sum is the definition of a tree: leaves are values of x; the two kids of a node are added in
+// fp32 and rounded to acc. A node of more than two kids is a fused adder, see fusedSum.
+//
+// The values of x must be values of acc. Then a node is the correctly rounded sum of its kids
+// (Figueroa 1995), and whoever adds by the tree gets its bits. Of other values the tree does not
+// say enough: an accumulator rounds the value it starts with, and adds the next ones as they are.
+func (t Tree) Sum(x []float32, acc lowp.Format) float32 {
+	switch {
+	case t.isEmpty():
+		return float32(math.Copysign(0, -1))
+	case t.isLeaf():
+		return x[t.Leaf]
+	case len(t.Kids) == 2:
 		return acc.Round(t.Kids[0].Sum(x, acc) + t.Kids[1].Sum(x, acc))
 	}
 	parts := make([]float32, len(t.Kids))
 	for i, k := range t.Kids {
 		parts[i] = k.Sum(x, acc)
 	}
-	return acc.Round(fusedSum(parts))
+	return roundOnce(fusedSum(parts), acc)
 }
 
-// fusedSum aligns the addends to the largest exponent, cuts off what lies 24 bits or more below
-// its leading one, adds the rest exactly and rounds once, as tensor cores do.
-//
-// Source: Fasi, Higham, Mikaitis & Pranesh 2021, "Numerical behavior of NVIDIA tensor cores".
-func fusedSum(x []float32) float32 {
-	largest := 0.0
-	for _, v := range x {
-		largest = max(largest, math.Abs(float64(v))) // NaN stays NaN
-	}
-	if largest == 0 || math.IsInf(largest, 0) || math.IsNaN(largest) {
-		sum := x[0]
-		for _, v := range x[1:] {
-			sum += v
-		}
-		return sum
-	}
-	_, e := math.Frexp(largest) // largest < 2^e
-	sum := 0.0                  // a multiple of 2^(e−25) below 2^(e+28): exact
-	for _, v := range x {
-		sum += math.Trunc(math.Ldexp(float64(v), 25-e))
-	}
-	return float32(math.Ldexp(sum, e-25))
-}
-
-// Graft replaces leaf i of outer by inner[i].
+// Graft replaces leaf i of outer by inner[i]. An empty one is absent, and so is a node of
+// which nothing is left; a node of which one kid is left is that kid.
 func Graft(outer Tree, inner []Tree) Tree {
-	if outer.Kids == nil {
-		if outer.Leaf < 0 {
-			return outer
-		}
+	switch {
+	case outer.isEmpty():
+		return outer
+	case outer.isLeaf():
 		return inner[outer.Leaf]
 	}
-	kids := make([]Tree, len(outer.Kids))
-	for i, k := range outer.Kids {
-		kids[i] = Graft(k, inner)
+	kids := make([]Tree, 0, len(outer.Kids))
+	for _, k := range outer.Kids {
+		if g := Graft(k, inner); !g.isEmpty() {
+			kids = append(kids, g)
+		}
+	}
+	switch len(kids) {
+	case 0:
+		return Empty
+	case 1:
+		return kids[0]
 	}
 	return Tree{Kids: kids}
 }

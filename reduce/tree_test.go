@@ -116,3 +116,76 @@ func FuzzParseTree(f *testing.F) {
 		}
 	})
 }
+
+func mustTree(t *testing.T, s string) Tree {
+	tree, err := ParseTree(s)
+	require.NoError(t, err, s)
+	return tree
+}
+
+func TestTreeRefusesWhatItWouldNotPrint(t *testing.T) {
+	for s, why := range map[string]string{"(0 0)": "twice", "((0 1) (2 1))": "twice", "00": "leaf", "(01 2)": "leaf"} {
+		_, err := ParseTree(s)
+		require.ErrorContains(t, err, why, s)
+	}
+	require.Equal(t, "3", Tree{Leaf: 3, Kids: []Tree{}}.String(), "without kids it is a leaf")
+}
+
+// A fused adder is one rounding of what is left after alignment, and −∞ wins whatever is beside it.
+func TestFusedAdderRoundsOnce(t *testing.T) {
+	tree := mustTree(t, "(0 1 2)")
+	big, inf := float32(math.MaxFloat32), float32(math.Inf(1))
+	for _, c := range []struct {
+		x    []float32
+		acc  lowp.Format
+		want float32
+		why  string
+	}{
+		{[]float32{1, 0x1p-8, 0x1p-24}, lowp.BF16, 1 + 0x1p-7, "just above a midpoint of bf16, which a first rounding to fp32 would hit"},
+		{[]float32{1, 0x1p-8, 0}, lowp.BF16, 1, "the midpoint itself goes to even"},
+		{[]float32{-1, -0x1p-8, -0x1p-24}, lowp.BF16, -1 - 0x1p-7, "the same below zero"},
+		{[]float32{1 + 0x1p-7, 0x1p-8, -0x1p-24}, lowp.BF16, 1 + 0x1p-7, "just below a midpoint"},
+		{[]float32{1, 0x1p-11, 0x1p-24}, lowp.FP16, 1 + 0x1p-10, "just above a midpoint of fp16"},
+		{[]float32{1, 0x1p-24, 0x1p-25}, lowp.FP32, 1, "2^-25 is cut off: what is left is a midpoint"},
+		{[]float32{1, 0x1p-24, 0x1p-24}, lowp.FP32, 1 + 0x1p-23, "2^-24 is kept"},
+		{[]float32{big, big, -inf}, lowp.FP32, -inf, "finite addends do not overflow beside an infinity"},
+		{[]float32{big, big, -big}, lowp.FP32, big, "nor beside each other"},
+		{[]float32{big, big, 1}, lowp.BF16, inf, "overflow"},
+	} {
+		require.Equal(t, math.Float32bits(c.want), math.Float32bits(tree.Sum(c.x, c.acc)), c.why)
+	}
+	z := float32(math.Copysign(0, -1))
+	require.True(t, math.Signbit(float64(tree.Sum([]float32{z, z, z}, lowp.FP32))))
+	require.True(t, math.IsNaN(float64(tree.Sum([]float32{inf, -inf, 1}, lowp.FP32))))
+}
+
+// The bound is one: no error of a sum of random values exceeds Ulps·u·Σ|x| by more than the terms of second order.
+func TestUlpsBoundsTheError(t *testing.T) {
+	require.Equal(t, 1+4+1, mustTree(t, "(((0 1) 2 3 4) (5 6 7))").Ulps())
+	for _, s := range []string{"(((((0 1) 2) 3) 4) 5)", "((0 1) (2 (3 (4 5))))", "(0 1 2 3 4 5)", "(((0 1 2) 3) 4 5)"} {
+		tree := mustTree(t, s)
+		for _, acc := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16} {
+			x, seed := make([]float32, 6), uint64(1)
+			for range 2000 {
+				exact, abs := 0.0, 0.0
+				for i := range x {
+					seed = seed*6364136223846793005 + 1442695040888963407
+					x[i] = acc.Round(float32(int32(seed>>32)) * 0x1p-31)
+					exact += float64(x[i])
+					abs += math.Abs(float64(x[i]))
+				}
+				bound := float64(tree.Ulps()) * acc.Unit() * abs * 1.1
+				require.LessOrEqual(t, math.Abs(float64(tree.Sum(x, acc))-exact), bound, "%s %v %v", s, acc, x)
+			}
+		}
+	}
+}
+
+func TestGraftLeavesOutTheAbsent(t *testing.T) {
+	one := func(i int) Tree { return Tree{Leaf: i} }
+	g := func(s string, inner ...Tree) string { return Graft(mustTree(t, s), inner).String() }
+	require.Equal(t, "((5 6) 7)", g("(0 1)", Node(one(5), one(6)), one(7)))
+	require.Equal(t, "(4 5)", g("((0 1) 2)", one(4), Empty, one(5)))
+	require.Equal(t, "5", g("((0 1) 2)", Empty, Empty, one(5)))
+	require.Equal(t, "()", g("((0 1) 2)", Empty, Empty, Empty))
+}

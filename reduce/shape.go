@@ -1,0 +1,82 @@
+package reduce
+
+import "math/bits"
+
+func upTo(start, n, stride int) []int {
+	l := make([]int, n)
+	for i := range l {
+		l[i] = start + i*stride
+	}
+	return l
+}
+
+func singles(n int) []Tree { return chunks(n, 1) }
+
+// chunks are chains over blocks of size consecutive leaves.
+func chunks(n, size int) []Tree {
+	var t []Tree
+	for lo := 0; lo < n; lo += size {
+		t = append(t, Chain(upTo(lo, min(size, n-lo), 1)))
+	}
+	return t
+}
+
+// pairwiseTree joins parts, the left half being the largest power of two below their number, so
+// that aligned blocks of a power of two are subtrees whatever follows them.
+func pairwiseTree(parts []Tree) Tree {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	h := half(len(parts))
+	return Node(pairwiseTree(parts[:h]), pairwiseTree(parts[h:]))
+}
+
+func half(n int) int { return 1 << (bits.Len(uint(n-1)) - 1) }
+
+// lanesTree joins lanes by halving: lane i with lane i+w/2, then i+w/4, …; a lane
+// without values is absent.
+func lanesTree(n, w int) Tree {
+	for w/2 >= n { // the upper half of the lanes is absent: halving them away changes nothing
+		w /= 2
+	}
+	t := make([]Tree, w)
+	for l := range t {
+		t[l] = Empty
+		if l < n {
+			t[l] = Chain(upTo(l, (n-l+w-1)/w, w))
+		}
+	}
+	for w > 1 {
+		w /= 2
+		for l := range w {
+			t[l] = joined(t[l], t[l+w])
+		}
+	}
+	return t[0]
+}
+
+func joined(a, b Tree) Tree {
+	switch {
+	case b.isEmpty():
+		return a
+	case a.isEmpty():
+		return b
+	}
+	return Node(a, b)
+}
+
+// Permutation draws a permutation of 0 to n−1 from a seed: Fisher–Yates from the end, its
+// numbers the outputs of splitmix64 started at the seed, each reduced mod i+1.
+func Permutation(seed uint64, n int) []int {
+	p := upTo(0, n, 1)
+	for i := n - 1; i > 0; i-- {
+		seed += 0x9e3779b97f4a7c15
+		h := seed
+		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+		h = (h ^ h>>27) * 0x94d049bb133111eb
+		h ^= h >> 31
+		j := int(h % uint64(i+1))
+		p[i], p[j] = p[j], p[i]
+	}
+	return p
+}
