@@ -1,0 +1,205 @@
+package device
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// idle is a middleware that watches nothing.
+func idle(next Runner) Runner { return func(c *Call) { next(c) } }
+
+var nothing = &Kernel{Name: "nothing", Fixed: reduce.MustPlan("k:seq/fp32"), Run: func(*Call) {}}
+
+// pass sends one Call with two inputs, a scalar and an output through the door.
+func pass(d *Device, a, b *Tensor) *Tensor {
+	c := d.Open("nothing", nothing)
+	c.Read("a", a)
+	c.Read("b", b)
+	c.ReadScalar("scale", 0.5)
+	y := c.Write("y", lowp.FP32, 2, 3)
+	c.Do()
+	return y
+}
+
+func TestDoorAllocatesNothing(t *testing.T) {
+	d := New(Options{}, idle, idle, idle, idle).In("layers.0")
+	a, b := NewTensor(lowp.FP32, 2, 3), NewTensor(lowp.BF16, 2, 3)
+	step := 0
+	again := func(label string) float64 {
+		return testing.AllocsPerRun(100, func() {
+			step++
+			d.At(step, 0, Fwd)
+			switch label {
+			case "nothing":
+				pass(d, a, b)
+			case "sum":
+				d.Sum("sum", a, a)
+			case "matmul":
+				d.MatMulNT("matmul", a, a)
+			case "scope":
+				pass(d.In("deeper").In("still"), a, b)
+			case "fresh":
+				c := *d.Open("fresh", nothing)
+				c.In = []Arg{{"a", a}, {"b", b}}
+				c.Do()
+			}
+		})
+	}
+	for _, label := range []string{"nothing", "sum", "matmul", "scope"} {
+		require.Zero(t, again(label), label)
+	}
+	require.NotZero(t, again("fresh"), "negative control: a fresh Call allocates, and this counts it")
+}
+
+func BenchmarkDoor(b *testing.B) {
+	for _, n := range []int{0, 4} {
+		b.Run(fmt.Sprintf("%d idle middlewares", n), func(b *testing.B) {
+			d := New(Options{}, []Middleware{idle, idle, idle, idle}[:n]...).In("layers.0")
+			x, y := NewTensor(lowp.FP32, 2, 3), NewTensor(lowp.FP32, 2, 3)
+			b.ReportAllocs()
+			step := 0
+			for b.Loop() {
+				step++
+				d.At(step, 0, Fwd)
+				pass(d, x, y)
+			}
+		})
+	}
+	b.Run("Do alone", func(b *testing.B) { // what FACTS §9 measured: a Call at hand through four closures
+		d := New(Options{}, idle, idle, idle, idle)
+		c := d.Open("nothing", nothing)
+		b.ReportAllocs()
+		for b.Loop() {
+			c.Do()
+		}
+	})
+}
+
+// Names are identities: once in (step, microbatch, phase), any number of times over the run.
+func TestRepeatedPathPanics(t *testing.T) {
+	d := New(Options{})
+	a := NewTensor(lowp.FP32, 2, 3)
+	d.At(1, 0, Fwd)
+	pass(d, a, a)
+	require.Panics(t, func() { pass(d, a, a) })
+	for _, at := range []struct {
+		step, micro int
+		phase       Phase
+	}{{1, 1, Fwd}, {2, 0, Fwd}, {2, 0, Bwd}, {2, 0, Rec}} {
+		d.At(at.step, at.micro, at.phase)
+		require.NotPanics(t, func() { pass(d, a, a) }, "%v", at)
+		require.Panics(t, func() { pass(d, a, a) }, "%v", at)
+	}
+	// Another scope is another path, and the same scope asked for twice is one.
+	require.NotPanics(t, func() { pass(d.In("layers.0"), a, a) })
+	require.Panics(t, func() { pass(d.In("layers.0"), a, a) })
+	require.Same(t, d.In("layers.0"), d.In("layers.0"))
+	require.NotSame(t, d.In("s.0"), d.In("0"))
+	require.Equal(t, "layers.0.moe", d.In("layers.0").In("moe").Scope())
+	require.NotSame(t, d.In("layers.0").In("0"), d.In("layers.0"))
+}
+
+// A middleware that sets the Plan in place does so for one passage: the next Open resets it.
+func TestReusedCallForgetsItsPlan(t *testing.T) {
+	var seen []string
+	tune := func(next Runner) Runner {
+		return func(c *Call) {
+			seen = append(seen, c.Plan.String())
+			c.Plan = reduce.MustPlan("k:reverse/fp32")
+			next(c)
+		}
+	}
+	inject := func(next Runner) Runner {
+		return func(c *Call) { seen = append(seen, c.Plan.String()); next(c) }
+	}
+	d := New(Options{}, tune, inject)
+	a := NewTensor(lowp.FP32, 2, 3)
+	for step := 1; step <= 2; step++ {
+		d.At(step, 0, Fwd)
+		pass(d, a, a)
+	}
+	require.Equal(t, []string{"k:seq/fp32", "k:reverse/fp32", "k:seq/fp32", "k:reverse/fp32"}, seen)
+}
+
+// A Call carries what a trace needs, and rounds and signs what it wrote.
+func TestCallNamesWhatItWrites(t *testing.T) {
+	d := New(Options{At: Coord{DP: 1}, Rank: 3}).In("layers.2").In("attn")
+	d.At(5, 1, Bwd)
+	two := &Kernel{Name: "two", Run: func(c *Call) {
+		c.Output("y").F32()[0] = 1.0 / 3
+		c.Output("z").F32()[0] = 1.0 / 3
+	}}
+	c := d.Open("w1.dx", two)
+	y, z := c.Write("y", lowp.BF16, 1), c.Write("z", lowp.FP32, 1)
+	c.Do()
+	require.Equal(t, ID{Step: 5, Micro: 1, At: Coord{DP: 1}, Phase: Bwd, Path: "layers.2.attn.w1.dx"}, c.ID)
+	require.Equal(t, "layers.2.attn", c.Scope)
+	require.Equal(t, "w1.dx", c.Label)
+	require.Equal(t, DefaultLibrary, c.Library)
+	require.Equal(t, float32(0.333984375), y.F32()[0], "rounded to bf16")
+	require.Equal(t, float32(1.0/3), z.F32()[0])
+	require.Equal(t, "bwd layers.2.attn.w1.dx#y", y.From)
+	require.Equal(t, "bwd layers.2.attn.w1.dx#z", z.From)
+
+	d.At(6, 1, Bwd)
+	c = d.Open("w1.dx", two)
+	require.Same(t, y, c.Write("y", lowp.BF16, 1), "the site owns its outputs")
+	require.NotSame(t, z, c.Write("z", lowp.FP32, 2), "another shape is other storage")
+}
+
+// Accumulate copies the first gradient of a step and adds those that follow, in call order.
+func TestAccumulate(t *testing.T) {
+	d := New(Options{})
+	p := NewParam("w", lowp.BF16, true, 2)
+	require.Equal(t, lowp.FP32, p.Grad.Format)
+	require.Equal(t, lowp.FP32, p.Master.Format)
+	dw := NewTensor(lowp.FP32, 2)
+	p.Grad.Set(0, 99) // what the last step left
+	for i, v := range []float64{1e8, 1, -1e8} {
+		d.At(1, i, Bwd)
+		dw.Set(0, v)
+		dw.Set(1, math.Copysign(0, -1))
+		d.Accumulate("w.grad", p, dw)
+	}
+	require.Zero(t, p.Grad.F32()[0], "(1e8 + 1) − 1e8 in fp32")
+	require.True(t, math.Signbit(float64(p.Grad.F32()[1])), "−0 stays −0")
+	p.ZeroGrad()
+	d.At(2, 0, Bwd)
+	dw.Set(0, 7)
+	d.Accumulate("w.grad", p, dw)
+	require.Equal(t, float32(7), p.Grad.F32()[0])
+}
+
+// What the device's products compute, on numbers that are exact in every format.
+func TestProducts(t *testing.T) {
+	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16, lowp.FP64} {
+		d := New(Options{})
+		d.At(1, 0, Fwd)
+		a, b, bt, at := NewTensor(f, 2, 3), NewTensor(f, 3, 2), NewTensor(f, 2, 3), NewTensor(f, 3, 2)
+		for i := range 2 {
+			for k := range 3 {
+				a.Set(i*3+k, float64(i*3+k+1))
+				at.Set(k*2+i, float64(i*3+k+1))
+				b.Set(k*2+i, float64(k-2*i))
+				bt.Set(i*3+k, float64(k-2*i))
+			}
+		}
+		for name, y := range map[string]*Tensor{"NN": d.MatMulNN("nn", a, b), "NT": d.MatMulNT("nt", a, bt), "TN": d.MatMulTN("tn", at, b)} {
+			for i, want := range []float64{8, -4, 17, -13} {
+				require.Equal(t, want, y.Value(i), "%s %s %d", f, name, i)
+			}
+			wantFormat := f
+			if name == "TN" {
+				wantFormat = MasterFormat(f)
+			}
+			require.Equal(t, wantFormat, y.Format, "%s %s", f, name)
+		}
+		require.Equal(t, lowp.FP32, d.MatMulNNIn(lowp.FP32, "nn32", NewTensor(lowp.BF16, 1, 1), NewTensor(lowp.BF16, 1, 1)).Format)
+	}
+}
