@@ -135,15 +135,12 @@ func Run(s Spec) (*Outcome, error) {
 	}
 	t, err := train.New(s.Config, device.New(device.Options{Schedule: s.Schedule}, chain...))
 	if err == nil {
-		err = o.loop(&s, t, tracer)
+		err = o.loop(&s, t, tracer, &c)
 	}
 	if tracer != nil {
 		if e := tracer.Close(); err == nil {
 			err = e
 		}
-	}
-	if err == nil {
-		err = c.err()
 	}
 	if err != nil {
 		if tracer != nil {
@@ -155,7 +152,7 @@ func Run(s Spec) (*Outcome, error) {
 	return o, nil
 }
 
-func (o *Outcome) loop(s *Spec, t *train.Trainer, tracer *trace.Tracer) error {
+func (o *Outcome) loop(s *Spec, t *train.Trainer, tracer *trace.Tracer, c *choices) error {
 	t.Digest = s.Digest || s.Trace.Level > trace.Off
 	if tracer != nil {
 		t.StateAt = tracer.WantsState
@@ -167,6 +164,9 @@ func (o *Outcome) loop(s *Spec, t *train.Trainer, tracer *trace.Tracer) error {
 	}
 	for range until {
 		r := t.Step()
+		if err := c.err(); err != nil { // a plan or fault that does not fit what it names
+			return err
+		}
 		o.Steps = append(o.Steps, r)
 		if s.Each != nil {
 			s.Each(r)

@@ -1,7 +1,9 @@
 package reduce
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,46 +39,68 @@ type plan struct {
 	text       string
 }
 
+// maxItems is more than any kernel has to choose.
+const maxItems = 64
+
+var errItem = errors.New("must be name:ORDER[/format][/fma] or name=value")
+
 // ParsePlan reads "k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low". The accumulate
-// format is fp32 unless given; "k:seq/fp32/fma" fuses products.
+// format is fp32 unless given; "k:seq/fp32/fma" fuses products. Names are letters, digits, _, - and dots.
 func ParsePlan(s string) (Plan, error) {
 	var p plan
-	for _, item := range strings.Split(s, ";") {
-		item = strings.TrimSpace(item)
-		if item == "" {
+	items := strings.SplitN(s, ";", maxItems+1)
+	if len(items) > maxItems {
+		return Plan{}, fmt.Errorf("plan: more than %d items", maxItems)
+	}
+	for _, item := range items {
+		if item = strings.TrimSpace(item); item == "" {
 			continue
 		}
-		name, _, _ := strings.Cut(strings.SplitN(item, "=", 2)[0], ":")
-		name = strings.TrimSpace(name)
-		if name == "" || strings.ContainsAny(name, " ()/,") {
-			return Plan{}, fmt.Errorf("plan item %q: must be name:ORDER[/format][/fma] or name=value", item)
+		if err := p.parseItem(item); err != nil {
+			return Plan{}, fmt.Errorf("plan item %.80q: %w", item, err)
 		}
-		if p.has(name) {
-			return Plan{}, fmt.Errorf("plan item %q: %s is given twice", item, name)
-		}
-		if colon := strings.IndexByte(item, ':'); colon >= 0 && strings.TrimSpace(item[:colon]) == name {
-			r, err := parseReduction(name, strings.TrimSpace(item[colon+1:]))
-			if err != nil {
-				return Plan{}, fmt.Errorf("plan item %q: %w", item, err)
-			}
-			p.reductions = append(p.reductions, r)
-			continue
-		}
-		_, value, ok := strings.Cut(item, "=")
-		value = strings.TrimSpace(value)
-		if !ok || value == "" || strings.ContainsAny(value, ":= ") {
-			return Plan{}, fmt.Errorf("plan item %q: must be name:ORDER[/format][/fma] or name=value", item)
-		}
-		p.choices = append(p.choices, Choice{name, value})
 	}
 	return p.plan(), nil
 }
 
+func (p *plan) parseItem(item string) error {
+	i := strings.IndexAny(item, ":=")
+	if i < 0 {
+		return errItem
+	}
+	name, value := strings.TrimSpace(item[:i]), strings.TrimSpace(item[i+1:])
+	if name == "" || strings.ContainsFunc(name, notInName) {
+		return errItem
+	}
+	if p.has(name) {
+		return fmt.Errorf("%s is given twice", name)
+	}
+	if item[i] == ':' {
+		r, err := parseReduction(name, value)
+		p.reductions = append(p.reductions, r)
+		return err
+	}
+	if value == "" || strings.ContainsFunc(value, notInValue) {
+		return errItem
+	}
+	p.choices = append(p.choices, Choice{name, value})
+	return nil
+}
+
+func notInName(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.'
+}
+
+func notInValue(c rune) bool { return c <= ' ' || c > '~' || c == ':' || c == '=' }
+
 func parseReduction(name, s string) (Reduction, error) {
 	parts := strings.Split(s, "/")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
 	r := Reduction{Name: name}
 	var err error
-	if r.Order, err = ParseOrder(strings.TrimSpace(parts[0])); err != nil {
+	if r.Order, err = ParseOrder(parts[0]); err != nil {
 		return r, err
 	}
 	if len(parts) > 1 {
@@ -184,6 +208,9 @@ func (p Plan) Int(name string) int {
 	return n
 }
 
+// Has tells whether the plan has a reduction or choice of that name.
+func (p Plan) Has(name string) bool { return p.p != nil && p.p.has(name) }
+
 // Names lists reductions and choices as they are written.
 func (p Plan) Names() []string {
 	var names []string
@@ -221,7 +248,7 @@ func (p Plan) Reductions() []Reduction {
 	if p.p == nil {
 		return nil
 	}
-	return p.p.reductions
+	return slices.Clone(p.p.reductions)
 }
 
 // With puts the items of q over those of p. An item p does not have, of another
@@ -251,6 +278,9 @@ func (p Plan) With(q Plan) (Plan, error) {
 			i++
 		}
 		if i == len(out.choices) {
+			if p.Has(c.Name) {
+				return Plan{}, fmt.Errorf("plan item %s=%s: is a reduction: must be an order: allowed are %s", c.Name, c.Value, Allowed)
+			}
 			return Plan{}, p.unknown(c.Name, "choice")
 		}
 		if _, err := strconv.Atoi(out.choices[i].Value); err == nil {

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// firstbit runs the program in this process.
+func firstbit(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := os.Create(filepath.Join(dir, "out"))
+	require.NoError(t, err)
+	errs, err := os.Create(filepath.Join(dir, "err"))
+	require.NoError(t, err)
+	code = run(args, out, errs)
+	require.NoError(t, out.Close())
+	require.NoError(t, errs.Close())
+	o, err := os.ReadFile(out.Name())
+	require.NoError(t, err)
+	e, err := os.ReadFile(errs.Name())
+	require.NoError(t, err)
+	return code, string(o), string(e)
+}
+
+func jsonOf(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var v map[string]any
+	require.NoError(t, json.Unmarshal([]byte(text), &v), "one JSON object on stdout: %.200s", text)
+	return v
+}
+
+// Whatever is wrong: one line that names the flag, field or file and what is allowed, exit 2, nothing written.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return path
+	}
+	binary, empty := file("binary.txt", "a\x00b"), file("empty.txt", "")
+	unknown, notJSON := file("unknown.json", `{"stepz": 3}`), file("bad.json", `{`)
+	full := filepath.Join(dir, "full")
+	require.NoError(t, os.Mkdir(full, 0o755))
+	file("full/something", "x")
+	for _, c := range []struct{ args, want string }{
+		{"train --set model.heads=5", "model.heads: 5: must divide model.width (32)"},
+		{"train --set model.kv_heads=3", "model.kv_heads: 3: must divide model.heads (4)"},
+		{"train --set model.moe.top_k=9", "model.moe.top_k: 9: must be at most model.moe.experts (8)"},
+		{"train --set model.pattern=*Q", "unknown letter 'Q' at 1: allowed are * attention"},
+		{"train --set model.pattern=", "model.pattern: empty"},
+		{"train --set model.widht=3", `no field "widht" in model: allowed are`},
+		{"train --set model=3", "group of fields"},
+		{"train --set model.width=wide", "must be a whole number"},
+		{"train --set model.width", "must be path=value"},
+		{"train --set optim.lr=-1", "optim.lr: -1: must be above 0"},
+		{"train --set optim.decay=sudden", "constant, linear or cosine"},
+		{"train --preset huge", "must be one of gpt, small, tiny"},
+		{"train --steps 0", "steps: 0: must be from 1"},
+		{"train --steps many", "--steps"},
+		{"train --precision fp7", "precision: \"fp7\": must be one of fp32, bf16, fp64"},
+		{"train --recipe canonical", "must be one of fixed, fast"},
+		{"train --schedule now", "--schedule \"now\": must be a whole number or real"},
+		{"train --data /nonexistent", "no such file"},
+		{"train --data " + binary, "is binary"},
+		{"train --data " + empty, "is empty"},
+		{"train --config /nonexistent", "no such file"},
+		{"train --config " + unknown, "unknown field"},
+		{"train --config " + notJSON, "--config"},
+		{"train --layout dp=2", "unknown flag"},
+		{"train --level kernel", "--level: needs --trace"},
+		{"train --trace " + full, "is not empty"},
+		{"train --trace " + binary + "/x", "not a directory"},
+		{"train --trace " + dir + "/t1 --level deep", "must be one of metrics, semantic"},
+		{"train --trace " + dir + "/t2 --trace-steps 5-2", "list of numbers and ranges"},
+		{"train --profile gpu", "must be cpu, mem or trace"},
+		{"train --inject flip", "must be KIND@GLOB"},
+		{"train --inject melt@x", "must be flip or order"},
+		{"train --inject flip@x;bit=99", "from 0 to 63"},
+		{"train --inject flip@x;speed=9", "unknown key"},
+		{"train --inject order@x;tiles", "must be NAME=VALUE"},
+		{"train --steps 1 --inject order@*.dprob;tiles=sideways", "is a reduction: must be an order: allowed are seq"},
+		{"train --steps 1 --inject order@*.logits;tiles=arrival", "plan has no reduction"},
+		{"train --steps 1 --trace " + dir + "/t3 --inject flip@layers.0.attn.wq;elem=99999999", "the output has 4096 elements"},
+		{"train --plan *.dprob", "must be 'GLOB PLAN'"},
+		{"train --plan *.dprob;tiles:sideways", "allowed are seq, reverse"},
+		{"train --deterministic --recipe fast", "deterministic: recipe fast"},
+		{"train --deterministic --plan *.dprob;tiles:arrival", "depends on arrival"},
+		{"train extra", "unexpected argument"},
+		{"diff " + dir, "must be A B"},
+		{"diff /nonexistent /nonexistent", "must be a directory written by train --trace"},
+		{"diff " + full + " " + full, "run.json"},
+		{"reproduce", "name one from firstbit list"},
+		{"reproduce nothing", "must be one of dprob-atomics"},
+		{"tree sideways", "allowed are seq, reverse"},
+		{"tree lanes(3)", "power of two"},
+		{"tree given(1;0) -n 3", "is not for -n 3"},
+		{"tree seq -n -1", "must be from 0 to 4096"},
+		{"reveal nothing", "must be one of matmul"},
+		{"reveal matmul -n 0", "must be from 1"},
+		{"reveal matmul --plan k:seq/bf16 -n 300", "must be from 1 to 256"},
+		{"reveal matmul --plan m:seq", "plan has no reduction"},
+		{"frobnicate", "unknown command"},
+		{"list --colour", "unknown flag"},
+	} {
+		args := strings.Split(c.args, " ")
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], ";", " ")
+		}
+		code, stdout, stderr := firstbit(t, args...)
+		require.Equal(t, exitBad, code, "%s: %s", c.args, stderr)
+		require.Contains(t, stderr, c.want, c.args)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), "%s: one line: %s", c.args, stderr)
+		require.Empty(t, stdout, c.args)
+	}
+	for _, name := range []string{"t1", "t2", "t3"} {
+		require.NoDirExists(t, filepath.Join(dir, name), "nothing half-written")
+	}
+}
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	for _, c := range command().Commands() {
+		code, stdout, _ := firstbit(t, c.Name(), "--help")
+		require.Zero(t, code)
+		require.Contains(t, stdout, "Examples:", c.Name())
+		require.Contains(t, stdout, "--json", c.Name())
+	}
+}
+
+// Same command, other GOMAXPROCS, with and without a trace, at every level: the same bits.
+func TestTrainIsTheSameHoweverItIsWatched(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, args := range [][]string{{"--precision", "fp32"}, {"--precision", "bf16", "--recipe", "fast", "--set", "micro=2"}} {
+		args = append([]string{"train", "--json", "--preset", "tiny", "--steps", "3"}, args...)
+		_, want, _ := firstbit(t, args...)
+		for _, procs := range []int{1, 4} {
+			runtime.GOMAXPROCS(procs)
+			_, got, _ := firstbit(t, args...)
+			require.Equal(t, want, got)
+		}
+		for _, level := range []string{"metrics", "semantic", "module", "op", "kernel"} {
+			_, got, stderr := firstbit(t, append(args, "--trace", filepath.Join(t.TempDir(), level), "--level", level, "--dump", "*")...)
+			require.Equal(t, want, got, stderr)
+		}
+		_, other, _ := firstbit(t, append(args, "--seed", "2")...)
+		require.NotEqual(t, want, other, "the comparison must be able to fail")
+	}
+}
+
+func TestTrainJSON(t *testing.T) {
+	code, stdout, stderr := firstbit(t, "train", "--steps", "2", "--json", "--inject", "flip@nothing step=1")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "changed nothing", "a fault that changes nothing is reported")
+	v := jsonOf(t, stdout)
+	require.Equal(t, true, v["ok"])
+	require.Contains(t, v, "config")
+	require.InDelta(t, 3.7, v["unigram_entropy"], 0.2)
+	steps := v["steps"].([]any)
+	require.Len(t, steps, 2)
+	first := steps[0].(map[string]any)
+	require.EqualValues(t, 1, first["step"])
+	require.Len(t, first["state"], 32)
+	for _, m := range []string{"loss", "lm_loss", "load_balancing_loss", "grad_norm"} {
+		require.Len(t, first["metrics"].(map[string]any)[m].(map[string]any)["bits"], 8)
+	}
+}
+
+// Two schedules of the fast recipe: different bits, and each replay the same difference and verdict.
+func TestFastRecipeReplays(t *testing.T) {
+	var reports []string
+	for range 2 {
+		dir := t.TempDir()
+		for _, s := range []string{"1", "2"} {
+			code, _, stderr := firstbit(t, "train", "--recipe", "fast", "--schedule", s, "--steps", "3", "--trace", filepath.Join(dir, s), "--level", "kernel", "--json")
+			require.Zero(t, code, stderr)
+		}
+		code, stdout, _ := firstbit(t, "diff", "--json", filepath.Join(dir, "1"), filepath.Join(dir, "2"))
+		require.Equal(t, exitDifferent, code)
+		reports = append(reports, stdout)
+	}
+	require.Equal(t, reports[0], reports[1])
+	v := jsonOf(t, reports[0])
+	first := v["first"].(map[string]any)
+	require.Equal(t, "origin", first["verdict"])
+	require.EqualValues(t, 1, first["iteration"])
+	require.Equal(t, "arrival", v["class"])
+}
+
+func TestDiff(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	record := func(name string, args ...string) {
+		code, _, stderr := firstbit(t, append([]string{"train", "--steps", "2", "--json", "--trace", path(name)}, args...)...)
+		require.Zero(t, code, stderr)
+	}
+	record("a")
+	record("b", "--schedule", "9")
+	record("flipped", "--inject", "flip@layers.0.attn.wk step=2 elem=77 bit=3", "--dump", "*.wk")
+	record("dumped", "--dump", "*.wk")
+	record("rest", "--inject", "flip@layers.0.attn.wk step=2 elem=77 bit=3 at=rest")
+	record("metrics", "--level", "metrics", "--inject", "flip@layers.0.attn.wk step=2 elem=77 bit=3")
+
+	code, stdout, _ := firstbit(t, "diff", path("a"), path("b"))
+	require.Equal(t, exitSame, code)
+	require.Contains(t, stdout, "identical")
+	require.Contains(t, stdout, `schedule: "0" | "9"`)
+
+	code, stdout, _ = firstbit(t, "diff", "--json", path("dumped"), path("flipped"))
+	require.Equal(t, exitDifferent, code)
+	v := jsonOf(t, stdout)
+	require.Equal(t, map[string]any{"verdict": "origin", "rank": 0.0, "iteration": 2.0, "microbatch": 0.0, "phase": "fwd", "kind": "op",
+		"name": "wk", "scope": "layers.0.attn", "level": "op"}, v["first"])
+	require.Equal(t, true, v["confirmed"])
+	bytes := v["bytes"].(map[string]any)
+	require.EqualValues(t, 77, bytes["element"])
+	require.EqualValues(t, 8, bytes["ulps"])
+	require.EqualValues(t, 1, bytes["count"])
+	require.Equal(t, "hardware", v["class"])
+	require.Equal(t, "one-rank", v["pattern"])
+
+	// Memory that changes after the Call wrote it is not the Call's doing.
+	_, stdout, _ = firstbit(t, "diff", "--json", path("a"), path("rest"))
+	v = jsonOf(t, stdout)
+	require.Equal(t, "memory", v["first"].(map[string]any)["verdict"])
+	require.Equal(t, "memory", v["class"])
+
+	// Of a trace that knows metrics only, the advice is to look deeper.
+	_, stdout, _ = firstbit(t, "diff", "--json", path("a"), path("metrics"))
+	v = jsonOf(t, stdout)
+	require.Equal(t, "narrow", v["first"].(map[string]any)["verdict"])
+	require.Equal(t, "trace-deeper", v["action"])
+
+	// A file cut short is damaged, not different.
+	name := path("b/rank00000_iter000002.jsonl")
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	for _, cut := range []int{len(text) / 2, len(text) - 30} {
+		require.NoError(t, os.WriteFile(name, text[:cut], 0o644))
+		code, _, stderr := firstbit(t, "diff", path("a"), path("b"))
+		require.Equal(t, exitBad, code)
+		require.Contains(t, stderr, "rank00000_iter000002.jsonl")
+	}
+}
+
+func TestTreeAndReveal(t *testing.T) {
+	_, stdout, _ := firstbit(t, "tree", "pairwise", "-n", "4", "--json")
+	require.Equal(t, map[string]any{"order": "pairwise", "n": 4.0, "tree": "((0 1) (2 3))", "depth": 2.0, "slots": 2.0, "ulps": 2.0}, jsonOf(t, stdout))
+	for _, kernel := range []string{"matmul", "matmul.wgrad", "grouped_gemm.dprob", "embedding.bwd", "rmsnorm.wgrad"} {
+		code, stdout, stderr := firstbit(t, "reveal", kernel, "-n", "9", "--json")
+		require.Zero(t, code, stderr)
+		v := jsonOf(t, stdout)
+		require.Equal(t, true, v["verified"], kernel)
+		if kernel != "grouped_gemm.dprob" {
+			require.Equal(t, "seq", v["class"], kernel)
+		}
+	}
+	_, stdout, _ = firstbit(t, "reveal", "matmul", "-n", "20", "--plan", "k:lanes(4)/bf16", "--json")
+	require.Equal(t, "lanes(4)", jsonOf(t, stdout)["class"])
+	_, stdout, _ = firstbit(t, "tree", "arrival", "-n", "5", "--schedule", "3", "--json")
+	require.Contains(t, jsonOf(t, stdout)["order"], "given(")
+}
+
+func TestList(t *testing.T) {
+	_, stdout, _ := firstbit(t, "list", "--json")
+	v := jsonOf(t, stdout)
+	for _, c := range v["causes"].([]any) {
+		for _, field := range []string{"id", "part", "title", "symptom", "cause", "diagnose", "cure", "source", "layouts"} {
+			require.NotEmpty(t, c.(map[string]any)[field], field)
+		}
+	}
+	for _, f := range v["faults"].([]any) {
+		require.NotEmpty(t, f.(map[string]any)["example"])
+	}
+}
