@@ -1,0 +1,190 @@
+package trace
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+var doubler = &device.Kernel{Name: "double", Run: func(c *device.Call) {
+	for i, v := range c.In[0].F32() {
+		c.Out[0].F32()[i] = 2 * v
+	}
+}}
+
+// record runs three Calls over two iterations under a tracer.
+func record(t *testing.T, o Options) string {
+	t.Helper()
+	o.Dir = filepath.Join(t.TempDir(), "trace")
+	tr, err := New(o, 0, Run{Layout: "dp=1", Level: o.Level.String()})
+	require.NoError(t, err)
+	dev := device.New(device.Options{}, tr.Middleware)
+	x := device.NewTensor(lowp.FP32, 2, 3)
+	x.F32()[4] = 1.5
+	for step := 1; step <= 2; step++ {
+		dev.At(step, 0, device.Fwd)
+		in := x
+		for _, label := range []string{"a", "b"} {
+			c := dev.In("layers.0").Open(label, doubler)
+			c.Read("x", in)
+			c.ReadScalar("s", 0.5)
+			in = c.Write("y", lowp.FP32, 2, 3)
+			c.Do()
+		}
+		c := dev.OpenKind(device.Metric, "loss", doubler)
+		c.Read("value", in)
+		c.Body = nil
+		c.Do()
+	}
+	require.NoError(t, tr.Close())
+	return o.Dir
+}
+
+func TestRecordsAreTheContract(t *testing.T) {
+	tr, err := Open(record(t, Options{Level: Op}))
+	require.NoError(t, err)
+	require.Len(t, tr.Ranks, 1)
+	records := tr.Ranks[0].Records
+	require.Len(t, records, 6)
+	b := records[1]
+	require.Equal(t, Key{0, 1, 0, "fwd", "op", "layers.0", "b", 0}, b.Key())
+	require.Equal(t, "fwd layers.0.a", *b.In[0].From)
+	require.Equal(t, []int{2, 3}, b.In[0].Shape)
+	require.Equal(t, "4008000000000000", b.In[0].XOR, "3.0 as float64 bits (FACTS §1)")
+	require.Len(t, b.In[0].Digest, 32)
+	require.Equal(t, b.In[0].Digest, records[0].Out[0].Digest, "what was written is what is read")
+	require.Equal(t, 0.5, *b.In[1].Value)
+	require.Nil(t, records[0].In[0].From, "nobody recorded wrote x")
+	require.Equal(t, 1, records[1].Seq)
+	require.Equal(t, 2, records[3].Iteration)
+
+	text, err := os.ReadFile(filepath.Join(tr.Dir, FileName(0, 1)))
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(string(text), "{\"kind\":\"end\",\"records\":3}\n"))
+}
+
+func TestLevelsAndWindows(t *testing.T) {
+	count := func(o Options) int {
+		tr, err := Open(record(t, o))
+		require.NoError(t, err)
+		return len(tr.Ranks[0].Records)
+	}
+	require.Equal(t, 2, count(Options{Level: Metrics}))
+	require.Equal(t, 6, count(Options{Level: Op}))
+	require.Equal(t, 10, count(Options{Level: Kernel}), "each op with its kernel record")
+	require.Equal(t, 3, count(Options{Level: Op, Steps: Set{{2, 2}}}))
+	dir := record(t, Options{Level: Op, Ranks: Set{{1, 3}}})
+	_, err := Open(dir)
+	require.ErrorContains(t, err, "holds no rank", "rank 0 was not asked for")
+}
+
+func TestDumpKeepsBytes(t *testing.T) {
+	dir := record(t, Options{Level: Op, Dump: "*.b"})
+	tr, err := Open(dir)
+	require.NoError(t, err)
+	require.Empty(t, tr.Ranks[0].Records[0].Out[0].Dump)
+	b, err := os.ReadFile(filepath.Join(dir, tr.Ranks[0].Records[1].Out[0].Dump))
+	require.NoError(t, err)
+	require.Equal(t, []byte{0, 0, 0xc0, 0x40}, b[16:20], "6.0, little-endian")
+}
+
+func TestRowsShowPermutations(t *testing.T) {
+	a, b := device.NewTensor(lowp.INT32, 4, 2), device.NewTensor(lowp.INT32, 4, 2)
+	copy(a.I32(), []int32{1, 2, 3, 4, 5, 6, 7, 8})
+	copy(b.I32(), []int32{1, 2, 5, 6, 3, 4, 7, 8}) // two tokens swap experts
+	var s signer
+	ga, gb := s.tensor(device.Arg{Name: "index", Tensor: a}), s.tensor(device.Arg{Name: "index", Tensor: b})
+	require.Equal(t, ga.XOR, gb.XOR, "the XOR alone is blind to it")
+	require.NotEqual(t, ga.Digest, gb.Digest)
+	require.Equal(t, ga.Rows[0], gb.Rows[0])
+	require.NotEqual(t, ga.Rows[1], gb.Rows[1])
+}
+
+func TestCompressedTracesAreRead(t *testing.T) {
+	dir := record(t, Options{Level: Op})
+	for i := 1; i <= 2; i++ {
+		name := filepath.Join(dir, FileName(0, i))
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		var z bytes.Buffer
+		w, err := zstd.NewWriter(&z)
+		require.NoError(t, err)
+		_, err = w.Write(text)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		require.NoError(t, os.WriteFile(name+".zst", z.Bytes(), 0o644))
+		require.NoError(t, os.Remove(name))
+	}
+	tr, err := Open(dir)
+	require.NoError(t, err)
+	require.Len(t, tr.Ranks[0].Records, 6)
+}
+
+func TestDamageIsNamed(t *testing.T) {
+	line := `{"schema_version":1,"rank":0,"iteration":1,"kind":"op","name":"x"}` + "\n"
+	for text, want := range map[string]string{
+		line: "truncated", "": "truncated", line[:20]: "damaged or cut short", "[]\n": "damaged",
+		line + `{"kind":"end","records":2}`:                           "counts 2 records, the file holds 1",
+		line + `{"kind":"end","records":1}` + "\n" + line:             "after the end record",
+		strings.Replace(line, ":1", ":9", 1):                          "schema_version 9",
+		line + strings.Replace(line, `"rank":0`, `"rank":1`, 1):       "rank 1 in a file of rank 0",
+		line + `{"kind":"end","records":1}` + "\n" + `{"kind":"end"}`: "after the end record",
+	} {
+		_, err := Read(strings.NewReader(text))
+		require.ErrorContains(t, err, want, "%q", text)
+	}
+	records, err := Read(strings.NewReader(line + `{"kind":"end","records":1}`))
+	require.NoError(t, err)
+	require.Len(t, records, 1)
+}
+
+func TestFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here")
+	}
+	tr, err := New(Options{Dir: filepath.Join(t.TempDir(), "t"), Level: Op}, 0, Run{})
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink("/dev/full", filepath.Join(tr.Dir, FileName(0, 1))))
+	dev := device.New(device.Options{}, tr.Middleware)
+	dev.At(1, 0, device.Fwd)
+	c := dev.Open("a", doubler)
+	c.Read("x", device.NewTensor(lowp.FP32, 1))
+	c.Write("y", lowp.FP32, 1)
+	c.Do()
+	require.ErrorContains(t, tr.Close(), "no space left")
+}
+
+func TestParseSetAndLevel(t *testing.T) {
+	s, err := ParseSet("0,3,8-15,20-")
+	require.NoError(t, err)
+	for i, want := range map[int]bool{0: true, 1: false, 3: true, 10: true, 16: false, 99: true} {
+		require.Equal(t, want, s.Has(i), i)
+	}
+	require.True(t, Set(nil).Has(7))
+	for _, bad := range []string{"x", "3-1", "-1", "1,,2", "1-x"} {
+		_, err := ParseSet(bad)
+		require.Error(t, err, bad)
+	}
+	l, err := ParseLevel("5")
+	require.NoError(t, err)
+	require.Equal(t, Kernel, l)
+	_, err = ParseLevel("off")
+	require.Error(t, err)
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"schema_version":1,"kind":"op"}` + "\n" + `{"kind":"end","records":1}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if records, err := Read(bytes.NewReader(b)); err == nil {
+			require.LessOrEqual(t, len(records), len(b))
+		}
+	})
+}
