@@ -116,6 +116,9 @@ func (s story) root() {
 	if f.Class != nil {
 		s.print("     class %s: %s", *f.Class, rep.Evidence[min(1, len(rep.Evidence)-1)])
 	}
+	for _, other := range rep.Roots[min(1, len(rep.Roots)):] {
+		s.print("     another, independent: %s", other.Path())
+	}
 	if b := f.Bytes; b != nil {
 		s.print("5  The bit               %s[%d], %d ulp apart; %d of %d elements differ", b.Output, b.Element, b.Ulps, b.Count, b.Of)
 		s.print("       run A  %s  %s", binary(b.A, b.B), b.ValueA)

@@ -1,0 +1,185 @@
+package diff
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/trace"
+)
+
+// rec is a record; in and out are "name=digest" or "name=digest<producer".
+func rec(kind, scope, name string, in, out []string) trace.Record {
+	return trace.Record{SchemaVersion: 1, Iteration: 1, Phase: "fwd", Kind: kind, Scope: scope, Name: name, In: sigs(in), Out: sigs(out)}
+}
+
+func sigs(list []string) []trace.Sig {
+	var s []trace.Sig
+	for _, text := range list {
+		var from *string
+		for i := range text {
+			if text[i] == '<' {
+				f := text[i+1:]
+				from, text = &f, text[:i]
+				break
+			}
+		}
+		for i := range text {
+			if text[i] == '=' {
+				s = append(s, trace.Sig{Name: text[:i], Digest: text[i+1:], From: from, Dtype: "fp32"})
+				break
+			}
+		}
+	}
+	return s
+}
+
+func l(s ...string) []string { return s }
+
+func traceOf(level string, ranks ...[]trace.Record) *trace.Trace {
+	t := &trace.Trace{Run: trace.Run{SchemaVersion: 1, Layout: "dp=1", Level: level}, Raw: map[string]any{}}
+	for i, r := range ranks {
+		for j := range r {
+			r[j].Rank, r[j].Seq = i, j
+		}
+		t.Ranks = append(t.Ranks, trace.Rank{Rank: i, Records: r})
+	}
+	return t
+}
+
+func compare(t *testing.T, level string, a, b []trace.Record) *Report {
+	t.Helper()
+	r, err := Compare(traceOf(level, a), traceOf(level, b))
+	require.NoError(t, err)
+	return r
+}
+
+// The rules of DESIGN §5, in their order.
+func TestReadingRules(t *testing.T) {
+	same := rec("op", "l", "first", nil, l("y=1"))
+	flagged := rec("op", "l", "empty", nil, l("y=1"))
+	flagged.Flags = []string{"uninit"}
+	flaggedB := flagged
+	flaggedB.Out = sigs(l("y=2"))
+	view := rec("op", "l", "slice", l("x=1"), l("y=1"))
+	viewB := view
+	view.View, viewB.View, viewB.Out = true, true, sigs(l("y=2"))
+	load := rec("load", "", "w", nil, l("w=1"))
+	for _, c := range []struct {
+		name, level, verdict, class, action string
+		a, b                                []trace.Record
+	}{
+		{"only one run has it", "op", "missing", "control", "compare-configs", []trace.Record{same, rec("op", "l", "extra", nil, nil)}, []trace.Record{same}},
+		{"only the other has it", "op", "missing", "control", "compare-configs", []trace.Record{same}, []trace.Record{rec("op", "l", "extra", nil, nil), same}},
+		{"uninitialised output", "op", "artifact", "probe", "fix-probe", []trace.Record{flagged}, []trace.Record{flaggedB}},
+		{"state at the window's start", "op", "outside-window", "state", "widen-window", []trace.Record{rec("state", "", "w", nil, l("v=1"))}, []trace.Record{rec("state", "", "w", nil, l("v=2"))}},
+		{"what was loaded", "op", "restore", "state", "check-restore", []trace.Record{rec("load", "", "w", nil, l("v=1"))}, []trace.Record{rec("load", "", "w", nil, l("v=2"))}},
+		{"state after a load", "op", "restore", "state", "check-restore", []trace.Record{load, rec("state", "", "w", nil, l("v=1"))}, []trace.Record{load, rec("state", "", "w", nil, l("v=2"))}},
+		{"inputs equal, outputs differ", "op", "origin", "hardware", "investigate-call", []trace.Record{rec("op", "l", "x", l("a=1"), l("y=1"))}, []trace.Record{rec("op", "l", "x", l("a=1"), l("y=2"))}},
+		{"a view", "op", "blind-spot", "", "trace-upstream", []trace.Record{view}, []trace.Record{viewB}},
+		{"a metric names no root", "op", "narrow", "", "trace-deeper", []trace.Record{rec("metric", "", "loss", l("v=1"), nil)}, []trace.Record{rec("metric", "", "loss", l("v=2"), nil)}},
+		{"producer wrote the same", "op", "memory", "memory", "investigate-call",
+			[]trace.Record{same, rec("op", "l", "x", l("a=1<fwd l.first"), l("y=1"))}, []trace.Record{same, rec("op", "l", "x", l("a=9<fwd l.first"), l("y=2"))}},
+		{"producer ought to be traced", "op", "blind-spot", "", "trace-upstream",
+			[]trace.Record{same, rec("op", "l", "x", l("a=1<fwd l.custom"), l("y=1"))}, []trace.Record{same, rec("op", "l", "x", l("a=9<fwd l.custom"), l("y=2"))}},
+		{"no producer at all", "op", "blind-spot", "", "trace-upstream", []trace.Record{rec("op", "l", "x", l("a=1"), l("y=1"))}, []trace.Record{rec("op", "l", "x", l("a=9"), l("y=2"))}},
+		{"producer below the level", "semantic", "narrow", "", "trace-deeper",
+			[]trace.Record{rec("optim", "o", "w", l("g=1<bwd l.dw"), l("w=1"))}, []trace.Record{rec("optim", "o", "w", l("g=2<bwd l.dw"), l("w=2"))}},
+	} {
+		r := compare(t, c.level, c.a, c.b)
+		require.False(t, r.Identical, c.name)
+		require.Equal(t, c.verdict, r.First.Verdict, c.name)
+		require.Equal(t, c.action, r.Action, c.name)
+		if c.class == "" {
+			require.Nil(t, r.Class, c.name)
+		} else {
+			require.Equal(t, c.class, *r.Class, c.name)
+		}
+		require.True(t, compare(t, c.level, c.a, c.a).Identical, c.name)
+	}
+}
+
+// The alphabetically first mismatch is not the first in time.
+func TestFirstIsByExecution(t *testing.T) {
+	a := []trace.Record{rec("op", "z", "late_name", nil, l("y=1")), rec("op", "a", "early_name", l("x=1<fwd z.late_name"), l("y=1"))}
+	b := []trace.Record{rec("op", "z", "late_name", nil, l("y=2")), rec("op", "a", "early_name", l("x=2<fwd z.late_name"), l("y=2"))}
+	require.Equal(t, "z.late_name", compare(t, "op", a, b).First.Path())
+}
+
+// A collective is an origin only if the inputs of all its members match.
+func TestCollectiveIsJudgedOnAllMembers(t *testing.T) {
+	all := func(in0, in1, out string) [][]trace.Record {
+		var ranks [][]trace.Record
+		for _, in := range []string{in0, in1} {
+			r := rec("collective", "", "all_reduce", l("x="+in), l("y="+out))
+			r.Group = "dp"
+			ranks = append(ranks, []trace.Record{r})
+		}
+		return ranks
+	}
+	report := func(a, b [][]trace.Record) *Report {
+		r, err := Compare(traceOf("op", a...), traceOf("op", b...))
+		require.NoError(t, err)
+		return r
+	}
+	r := report(all("1", "1", "3"), all("1", "1", "4"))
+	require.Equal(t, "origin", r.First.Verdict)
+	require.Equal(t, "all-ranks", *r.Pattern)
+	r = report(all("1", "1", "3"), all("1", "2", "4"))
+	require.Equal(t, "downstream", r.Ranks[0].Verdict)
+	require.Contains(t, r.Evidence[0], "rank 1")
+}
+
+func TestClassesOfChoice(t *testing.T) {
+	pair := func(planA, planB string) *Report {
+		a, b := rec("op", "l", "x", nil, l("y=1")), rec("op", "l", "x", nil, l("y=2"))
+		a.Plan, b.Plan = planA, planB
+		return compare(t, "op", []trace.Record{a}, []trace.Record{b})
+	}
+	require.Equal(t, "arrival", *pair("tiles:arrival/fp32", "tiles:arrival/fp32").Class)
+	require.Equal(t, "arrival", *pair("sched=dynamic", "sched=dynamic").Class)
+	require.Equal(t, "tuner", *pair("k:seq/fp32", "k:splitk(4)/fp32").Class)
+	require.Equal(t, "tie", *pair("fused=true; tie=native", "fused=false; tie=native").Class)
+	require.Equal(t, "hardware", *pair("k:seq/fp32", "k:seq/fp32").Class)
+}
+
+func TestIndependentRootsAreAllListed(t *testing.T) {
+	run := func(x string) []trace.Record {
+		return []trace.Record{rec("op", "l", "a", nil, l("y="+x)), rec("op", "l", "b", nil, l("y="+x)), rec("op", "l", "c", l("x="+x+"<fwd l.a"), l("y="+x))}
+	}
+	r := compare(t, "op", run("1"), run("2"))
+	require.Len(t, r.Roots, 2, "c is a consequence")
+	require.Equal(t, "one-rank", *r.Pattern)
+}
+
+func TestNotComparable(t *testing.T) {
+	a, b := traceOf("op", nil), traceOf("op", nil)
+	b.Run.SchemaVersion = 2
+	_, err := Compare(a, b)
+	require.ErrorContains(t, err, "schema versions differ")
+	b = traceOf("op", nil)
+	b.Run.Layout = "dp=2"
+	_, err = Compare(a, b)
+	require.ErrorContains(t, err, "layouts differ")
+	_, err = Compare(a, traceOf("op"))
+	require.ErrorContains(t, err, "no rank in common")
+}
+
+// Of two levels the shallower is compared: what one run did not look at is not missing.
+func TestLevelsMayDiffer(t *testing.T) {
+	op := rec("op", "l", "x", nil, l("y=1"))
+	metric := rec("metric", "", "loss", l("v=1"), nil)
+	r, err := Compare(traceOf("op", []trace.Record{op, metric}), traceOf("metrics", []trace.Record{metric}))
+	require.NoError(t, err)
+	require.True(t, r.Identical)
+}
+
+func TestCompareBytes(t *testing.T) {
+	b, err := compareBytes(trace.Sig{Dtype: "fp32", Numel: 2}, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0}, []byte{1, 0, 0x80, 0x3f, 0, 0, 0, 0x80})
+	require.NoError(t, err)
+	require.Equal(t, &Bytes{Element: 0, A: "3f800000", B: "3f800001", ValueA: "1", ValueB: "1.0000001", Ulps: 1, Count: 2, Of: 2}, b)
+	_, err = compareBytes(trace.Sig{Dtype: "fp32", Numel: 2}, nil, nil)
+	require.ErrorContains(t, err, "must be 8")
+	_, err = readDump(".", trace.Sig{Dump: "../escape"})
+	require.ErrorContains(t, err, "inside the trace")
+}

@@ -1,0 +1,66 @@
+package experiments
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/device"
+	"firstbit/train"
+)
+
+// The triple, for every cause: same bits without it, different with it at the root it claims, same
+// bits with the cure; half cures do not suffice.
+func TestEveryCauseReproduces(t *testing.T) {
+	for _, c := range Causes() {
+		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
+			r, err := c.Reproduce(nil)
+			require.NoError(t, err)
+			require.Empty(t, r.Why)
+			require.True(t, r.OK)
+			require.True(t, r.Report.Confirmed)
+			require.Len(t, r.Report.Levels, 5)
+			require.NotEmpty(t, r.Report.Roots)
+			for _, root := range r.Report.Roots {
+				require.True(t, device.Glob(c.Root, root.Path()), "nothing else is a root: %s", root.Path())
+			}
+			if c.ID == "dprob-atomics" {
+				require.Positive(t, r.Routes.Flips)
+				require.Len(t, r.Controls, 2)
+			}
+		})
+	}
+}
+
+// The harness must be able to say no: a cause whose claim is wrong is not ok.
+func TestWrongClaimsAreCaught(t *testing.T) {
+	why := func(change func(*Cause)) []string {
+		c := *auxLossAtomics
+		c.config = func() train.Config {
+			config := train.Tiny()
+			config.Steps = 2
+			return config
+		}
+		change(&c)
+		r, err := c.Reproduce(nil)
+		require.NoError(t, err)
+		require.Equal(t, len(r.Why) == 0, r.OK)
+		return r.Why
+	}
+	require.Empty(t, why(func(*Cause) {}))
+	require.Equal(t, []string{"the localiser names layers.3.moe.router.aux_loss, not *.topk"}, why(func(c *Cause) { c.Root = "*.topk" }))
+	require.Equal(t, []string{"the class is not tie"}, why(func(c *Cause) { c.Class = "tie" }))
+	require.Equal(t, []string{"the cured pair differs"}, why(func(c *Cause) { c.cured = c.broken }))
+	require.Equal(t, []string{"the pair without the cause differs"}, why(func(c *Cause) { c.healthy = c.broken }))
+	require.Equal(t, []string{"the pair with the cause does not differ"}, why(func(c *Cause) { c.broken = c.cured }))
+	require.Equal(t, []string{"half alone already cures it"}, why(func(c *Cause) { c.halves = []half{{"half", c.cured}} }))
+	require.Equal(t, []string{"no route flips"}, why(func(c *Cause) { c.flips = true }))
+}
+
+func TestSpecRefusesWhatCannotRun(t *testing.T) {
+	_, err := Run(Spec{Config: auxLossAtomics.Config(), Recipe: "slow"})
+	require.ErrorContains(t, err, "must be one of fixed, fast")
+	_, _, err = Reveal("matmul", "k:seq", 0, device.Schedule{})
+	require.ErrorContains(t, err, "must be from 1")
+}
