@@ -83,7 +83,8 @@ func TestPlan(t *testing.T) {
 	q, err := p.With(MustPlan("tiles:splitk(2,arrival); tie=high"))
 	require.NoError(t, err)
 	require.Equal(t, "k:blocked(64)/fp32; tiles:splitk(2,arrival)/fp32; chunk=64; tie=high", q.String())
-	for _, bad := range []string{"k:nonsense", "k", "=3", "k=", "k:seq/fp7", "k:seq/int32", "k:seq/fp32/fused", "k:seq; k=3", "a b=3", "k=a b"} {
+	for _, bad := range []string{"k:nonsense", "k", "=3", "k=", "k:seq/fp7", "k:seq/int32", "k:seq/fp32/fused", "k:seq; k=3", "a b=3", "k=a b", ":seq",
+		"k\nm:seq", "k=a\tb", "k=ä", "k=a=b", "k:", "k:seq/fp32/fma/fma", "k:seq/fp64", strings.Repeat("x=1;", maxItems+1)} {
 		_, err := ParsePlan(bad)
 		require.Error(t, err, bad)
 	}
@@ -91,12 +92,17 @@ func TestPlan(t *testing.T) {
 		_, err := p.With(MustPlan(bad))
 		require.Error(t, err, bad)
 	}
+	p.Reductions()[0].Name = "other" // a copy: a plan does not change
+	require.Equal(t, []string{"k", "tiles", "chunk", "tie"}, p.Names())
+	require.Equal(t, "k:seq/bf16/fma", MustPlan("k : seq / bf16 / fma").String())
 	require.Panics(t, func() { p.Order("m") })
 	require.Zero(t, testing.AllocsPerRun(50, func() { p.Order("tiles"); p.Choice("tie") }))
 }
 
 func FuzzParsePlan(f *testing.F) {
-	f.Add("k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low")
+	for _, s := range []string{"k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low", "a=1;b:seq", "k:splitk(2,given(1 0))/fp16/fma", ";;", "k\x00:seq"} {
+		f.Add(s)
+	}
 	f.Fuzz(func(t *testing.T, s string) {
 		p, err := ParsePlan(s)
 		if err != nil {
@@ -109,11 +115,19 @@ func FuzzParsePlan(f *testing.F) {
 }
 
 func FuzzParseTree(f *testing.F) {
-	f.Add("((0 1) (2 3))")
+	for _, s := range []string{"((0 1) (2 3))", "()", "(0 1 2)", "00", "(0 0)", "(((", "(1048576 0)"} {
+		f.Add(s)
+	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if tree, err := ParseTree(s); err == nil {
-			require.Equal(t, s, tree.String())
+		tree, err := ParseTree(s)
+		if err != nil {
+			return
 		}
+		require.Equal(t, s, tree.String())
+		tree.Text() // no drawing may panic
+		tree.SVG()
+		tree.DOT()
+		require.True(t, tree.Equal(tree))
 	})
 }
 
