@@ -1,0 +1,199 @@
+package device
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/lowp"
+	"firstbit/reduce"
+	"firstbit/rng"
+)
+
+func isPermutation(order []int, n int) bool {
+	s := slices.Sorted(slices.Values(order))
+	for i, v := range s {
+		if v != i {
+			return false
+		}
+	}
+	return len(s) == n
+}
+
+// arrival draws as a Call of that path does.
+func arrival(s Schedule, id ID, name string, n int) []int {
+	return s.Arrival(rng.HashString(id.Phase.String()+" "+id.Path), id, name, n)
+}
+
+func TestArrivalIsAPermutation(t *testing.T) {
+	id := ID{Step: 1, Phase: Fwd, Path: "layers.1.moe"}
+	for _, s := range []Schedule{{}, {Seed: 7}, {Real: true}} {
+		for _, n := range []int{0, 1, 2, 3, 8, 33, 100} {
+			require.True(t, isPermutation(arrival(s, id, "tiles", n), n), "%s %d", s, n)
+		}
+	}
+	require.False(t, isPermutation([]int{0, 2, 2}, 3), "negative control")
+	// Any order can come: all 24 of four do, none far more often than another.
+	count := map[[4]int]int{}
+	for step := range 2400 {
+		id.Step = step
+		count[[4]int(arrival(Schedule{}, id, "tiles", 4))]++
+	}
+	require.Len(t, count, 24)
+	for order, n := range count {
+		require.InDelta(t, 100, n, 50, "%v", order)
+	}
+}
+
+// The same arguments draw the same order; each of them matters.
+func TestArrivalIsPureAndKeyedByEverything(t *testing.T) {
+	const n = 16 // 2e13 orders: two of a handful are never equal by chance
+	id := ID{Step: 3, Micro: 1, Phase: Bwd, Path: "layers.1.moe.experts.w2.dx"}
+	base := arrival(Schedule{Seed: 1}, id, "tiles", n)
+	require.Equal(t, base, arrival(Schedule{Seed: 1}, id, "tiles", n))
+	seen := [][]int{base}
+	other := func(what string, s Schedule, change func(*ID), name string) {
+		i := id
+		change(&i)
+		got := arrival(s, i, name, n)
+		require.NotContains(t, seen, got, what)
+		seen = append(seen, got)
+	}
+	same := func(*ID) {}
+	other("seed", Schedule{Seed: 2}, same, "tiles")
+	other("name", Schedule{Seed: 1}, same, "sched")
+	other("step", Schedule{Seed: 1}, func(i *ID) { i.Step++ }, "tiles")
+	other("micro", Schedule{Seed: 1}, func(i *ID) { i.Micro++ }, "tiles")
+	other("step and micro swapped", Schedule{Seed: 1}, func(i *ID) { i.Step, i.Micro = i.Micro, i.Step }, "tiles")
+	other("path", Schedule{Seed: 1}, func(i *ID) { i.Path = "layers.2.moe.experts.w2.dx" }, "tiles")
+	other("phase", Schedule{Seed: 1}, func(i *ID) { i.Phase = Rec }, "tiles")
+	other("pp", Schedule{Seed: 1}, func(i *ID) { i.At.PP++ }, "tiles")
+	other("dp", Schedule{Seed: 1}, func(i *ID) { i.At.DP++ }, "tiles")
+	other("tp", Schedule{Seed: 1}, func(i *ID) { i.At.TP++ }, "tiles")
+	other("cp", Schedule{Seed: 1}, func(i *ID) { i.At.CP++ }, "tiles")
+	other("ep", Schedule{Seed: 1}, func(i *ID) { i.At.EP++ }, "tiles")
+}
+
+// A Call draws by its own ID, whatever ran before it, and notes what it drew only when it is watched.
+func TestCallArrival(t *testing.T) {
+	atomic := &Kernel{Name: "atomic", Fixed: reduce.MustPlan("n:arrival/fp32; k:splitk(4,arrival)/fp32"), Run: func(*Call) {}}
+	draw := func(before, watched bool) (orders [2]string, notes int) {
+		d := New(Options{Schedule: Schedule{Seed: 5}})
+		d.At(2, 0, Fwd)
+		if before {
+			d.Open("before", atomic).Arrival("n", 9)
+			pass(d, NewTensor(lowp.FP32, 2, 3), NewTensor(lowp.FP32, 2, 3))
+		}
+		c := d.Open("atomic", atomic)
+		if watched {
+			c.Probe = func(Partial) {}
+		}
+		orders = [2]string{c.Order("n", 9).String(), c.Order("k", 9).String()}
+		return orders, len(c.Arrivals)
+	}
+	plain, notes := draw(false, false)
+	require.Zero(t, notes)
+	require.Regexp(t, `^given\(`, plain[0])
+	require.Regexp(t, `^splitk\(4,given\(`, plain[1])
+	after, _ := draw(true, false)
+	require.Equal(t, plain, after, "what ran before does not matter")
+	watched, notes := draw(false, true)
+	require.Equal(t, plain, watched, "watching does not change the draw")
+	require.Equal(t, 2, notes)
+}
+
+func TestParseSchedule(t *testing.T) {
+	for text, want := range map[string]Schedule{"0": {}, "18446744073709551615": {Seed: 1<<64 - 1}, "real": {Real: true}} {
+		s, ok := ParseSchedule(text)
+		require.True(t, ok, text)
+		require.Equal(t, want, s)
+		require.Equal(t, text, s.String())
+	}
+	for _, text := range []string{"", "-1", "Real", "1.5", "18446744073709551616", "0x1"} {
+		_, ok := ParseSchedule(text)
+		require.False(t, ok, text)
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		pattern, s string
+		want       bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"**", "a.b", true},
+		{"a", "a", true}, {"a", "ab", false}, {"ab", "a", false}, {"?", "", false}, {"?", ".", true}, {"a?c", "abc", true},
+		{"*.dprob", "layers.1.moe.experts.grouped_gemm.dprob", true}, // at any depth
+		{"*.dprob", "dprob", false},
+		{"layers.*.dx", "layers.1.moe.w1.dx", true}, {"layers.*.dx", "layers.1.dw", false},
+		{"layers.1.*", "layers.10.w", false}, {"layers.1*", "layers.10.w", true},
+		{"*a*b*", "xxaxxbxx", true}, {"*a*b*", "xxbxxa", false}, {"a*b*c", "abbc", true}, {"a*bc", "abcbc", true}, {"a*bc", "abcb", false},
+		{"[ab]", "a", false}, {"[ab]", "[ab]", true}, {`\*`, "*", false}, // no other special characters
+	} {
+		require.Equal(t, c.want, Glob(c.pattern, c.s), "%q %q", c.pattern, c.s)
+	}
+	// No exponential backtracking.
+	require.False(t, Glob("*a*a*a*a*a*a*a*a*a*a*b", strings.Repeat("a", 2000)))
+}
+
+// Against the definition by recursion, on every pattern and text of up to four letters.
+func TestGlobIsItsDefinition(t *testing.T) {
+	words := func(alphabet string) []string {
+		all := []string{""}
+		for lo, n := 0, 0; n < 4; n++ {
+			hi := len(all)
+			for _, w := range all[lo:hi] {
+				for _, c := range alphabet {
+					all = append(all, w+string(c))
+				}
+			}
+			lo = hi
+		}
+		return all
+	}
+	for _, p := range words("ab*?") {
+		for _, s := range words("ab") {
+			if globNaive(p, s) != Glob(p, s) {
+				t.Fatalf("%q %q", p, s)
+			}
+		}
+	}
+}
+
+func globNaive(p, s string) bool {
+	switch {
+	case p == "":
+		return s == ""
+	case p[0] == '*':
+		return globNaive(p[1:], s) || s != "" && globNaive(p, s[1:])
+	}
+	return s != "" && (p[0] == '?' || p[0] == s[0]) && globNaive(p[1:], s[1:])
+}
+
+func TestCallMatches(t *testing.T) {
+	k := &Kernel{Name: "grouped_gemm", Parts: []Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}}, Run: func(*Call) {}}
+	c := New(Options{}).In("layers.1").In("experts").Open("w2.dx", k)
+	require.True(t, c.Matches("*.w2.dx"))
+	require.True(t, c.Matches("layers.1.experts.grouped_gemm.dprob"))
+	require.True(t, c.Matches("*.dprob"))
+	require.False(t, c.Matches("grouped_gemm"))
+	require.True(t, k.Parts[0].Has("dprob"))
+	require.False(t, k.Parts[0].Has("dx"))
+}
+
+func TestPhaseNames(t *testing.T) {
+	require.Equal(t, []string{"init", "fwd", "rec", "bwd", "opt", "load"}, PhaseNames()) // DESIGN §4
+	for _, name := range PhaseNames() {
+		p, ok := ParsePhase(name)
+		require.True(t, ok)
+		require.Equal(t, name, p.String())
+	}
+	_, ok := ParsePhase("forward")
+	require.False(t, ok)
+	var names []string
+	for k := range kinds {
+		names = append(names, k.String())
+	}
+	require.ElementsMatch(t, []string{"metric", "state", "collective", "p2p", "draw", "batch", "optim", "load", "recompute", "module", "op", "kernel"}, names)
+}
