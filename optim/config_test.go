@@ -1,0 +1,84 @@
+package optim
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRate(t *testing.T) {
+	with := func(decay string, warmup int) Config {
+		c := base
+		c.LR, c.MinLR, c.Decay, c.Warmup = 1, 0.2, decay, warmup
+		return c
+	}
+	for _, c := range []struct {
+		name        string
+		c           Config
+		step, steps int
+		want        float64
+	}{
+		{"warmup is linear from the first step", with("cosine", 4), 1, 20, 0.25},
+		{"warmup", with("cosine", 4), 3, 20, 0.75},
+		{"its end is the peak", with("cosine", 4), 4, 20, 1},
+		{"cosine at a quarter", with("cosine", 4), 8, 20, 0.2 + 0.8*0.5*(1+math.Sqrt2/2)},
+		{"cosine at half", with("cosine", 4), 12, 20, 0.6},
+		{"cosine at the end", with("cosine", 4), 20, 20, 0.2},
+		{"past the end", with("cosine", 4), 25, 20, 0.2},
+		{"linear at a quarter", with("linear", 4), 8, 20, 0.8},
+		{"linear at the end", with("linear", 4), 20, 20, 0.2},
+		{"linear past the end", with("linear", 4), 30, 20, 0.2},
+		{"constant", with("constant", 4), 17, 20, 1},
+		{"no warmup", with("constant", 0), 1, 20, 1},
+		{"no warmup, linear", with("linear", 0), 10, 20, 0.6},
+		{"a run that is all warmup", with("cosine", 4), 4, 4, 1},
+		{"a run shorter than its warmup", with("cosine", 4), 2, 2, 0.5},
+		{"resumed past a short run", with("cosine", 4), 9, 3, 1},
+	} {
+		require.InDelta(t, c.want, c.c.Rate(c.step, c.steps), 1e-15, c.name)
+	}
+}
+
+// The rate rises through the warmup, then falls, and stays within its bounds.
+func TestRateIsMonotone(t *testing.T) {
+	for _, decay := range []string{"linear", "cosine"} {
+		c := base
+		c.Decay, c.Warmup = decay, 10
+		last := 0.0
+		for step := 1; step <= 100; step++ {
+			r := c.Rate(step, 100)
+			if step <= 10 {
+				require.Greater(t, r, last)
+			} else {
+				require.Less(t, r, last)
+				require.GreaterOrEqual(t, r, c.MinLR-1e-15)
+			}
+			last = r
+		}
+	}
+}
+
+// Each refusal names its field, the value and what is allowed.
+func TestValidate(t *testing.T) {
+	require.NoError(t, base.Validate())
+	nan, inf := math.NaN(), math.Inf(1)
+	for want, values := range map[string][]func(*Config){
+		"optim.lr":     {func(c *Config) { c.LR = 0 }, func(c *Config) { c.LR = -1 }, func(c *Config) { c.LR = nan }, func(c *Config) { c.LR = inf }},
+		"optim.min_lr": {func(c *Config) { c.MinLR = -1 }, func(c *Config) { c.MinLR = 1 }, func(c *Config) { c.MinLR = nan }},
+		"optim.warmup": {func(c *Config) { c.Warmup = -1 }},
+		"optim.decay":  {func(c *Config) { c.Decay = "exp" }, func(c *Config) { c.Decay = "" }},
+		"optim.beta1":  {func(c *Config) { c.Beta1 = 1 }, func(c *Config) { c.Beta1 = -0.1 }, func(c *Config) { c.Beta1 = nan }},
+		"optim.beta2":  {func(c *Config) { c.Beta2 = 1 }, func(c *Config) { c.Beta2 = nan }},
+		"optim.eps":    {func(c *Config) { c.Eps = 0 }, func(c *Config) { c.Eps = nan }},
+		"optim.weight": {func(c *Config) { c.Weight = -1 }, func(c *Config) { c.Weight = nan }},
+		"optim.clip":   {func(c *Config) { c.Clip = -1 }, func(c *Config) { c.Clip = nan }},
+	} {
+		for _, change := range values {
+			c := base
+			change(&c)
+			require.ErrorContains(t, c.Validate(), want+":")
+			require.NotContains(t, c.Validate().Error(), "\n")
+		}
+	}
+}
