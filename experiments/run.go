@@ -110,8 +110,38 @@ func (s *Spec) choices() (choices, error) {
 	return c, nil
 }
 
+// session is a run put together, before its first step.
+type session struct {
+	choices
+	trainer *train.Trainer
+	tracer  *trace.Tracer // nil: no trace
+	outcome *Outcome
+}
+
 // Run is the one place where a trainer meets its middleware.
 func Run(s Spec) (*Outcome, error) {
+	run, err := s.assemble()
+	if err != nil {
+		return nil, err
+	}
+	err = run.loop(&s)
+	if run.tracer != nil {
+		if e := run.tracer.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			run.tracer.Remove()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	run.report()
+	return run.outcome, nil
+}
+
+// assemble chains memory(trace(tune(inject(run)))) around a trainer's device.
+func (s *Spec) assemble() (*session, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
@@ -119,57 +149,47 @@ func Run(s Spec) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	var chain []device.Middleware
-	chain = append(chain, c.injector.Memory)
-	var tracer *trace.Tracer
+	run := &session{choices: c, outcome: &Outcome{}}
+	chain := []device.Middleware{c.injector.Memory}
 	if s.Trace.Level > trace.Off {
-		if tracer, err = trace.New(s.Trace, 0, s.describe()); err != nil {
+		if run.tracer, err = trace.New(s.Trace, 0, s.describe()); err != nil {
 			return nil, err
 		}
-		chain = append(chain, tracer.Middleware)
+		chain = append(chain, run.tracer.Middleware)
 	}
-	o := &Outcome{}
 	chain = append(chain, c.tuner.Middleware, c.injector.Middleware)
 	if s.Routes {
-		chain = append(chain, o.observe)
+		chain = append(chain, run.outcome.observe)
 	}
-	t, err := train.New(s.Config, device.New(device.Options{Schedule: s.Schedule}, chain...))
-	if err == nil {
-		err = o.loop(&s, t, tracer, &c)
-	}
-	if tracer != nil {
-		if e := tracer.Close(); err == nil {
-			err = e
-		}
-	}
+	run.trainer, err = train.New(s.Config, device.New(device.Options{Schedule: s.Schedule}, chain...))
 	if err != nil {
-		if tracer != nil {
-			tracer.Remove()
+		if run.tracer != nil {
+			run.tracer.Remove()
 		}
 		return nil, err
 	}
-	o.report(c)
-	return o, nil
+	run.trainer.Digest = s.Digest || s.Trace.Level > trace.Off
+	if run.tracer != nil {
+		run.trainer.StateAt = run.tracer.WantsState
+	}
+	return run, nil
 }
 
-func (o *Outcome) loop(s *Spec, t *train.Trainer, tracer *trace.Tracer, c *choices) error {
-	t.Digest = s.Digest || s.Trace.Level > trace.Off
-	if tracer != nil {
-		t.StateAt = tracer.WantsState
-	}
-	o.Unigram = t.Corpus.Unigram()
+func (r *session) loop(s *Spec) error {
+	o := r.outcome
+	o.Unigram = r.trainer.Corpus.Unigram()
 	until := s.Config.Steps
 	if s.Until > 0 {
 		until = min(until, s.Until)
 	}
 	for range until {
-		r := t.Step()
-		if err := c.err(); err != nil { // a plan or fault that does not fit what it names
+		step := r.trainer.Step()
+		if err := r.err(); err != nil { // a plan or fault that does not fit what it names
 			return err
 		}
-		o.Steps = append(o.Steps, r)
+		o.Steps = append(o.Steps, step)
 		if s.Each != nil {
-			s.Each(r)
+			s.Each(step)
 		}
 	}
 	return nil
@@ -187,11 +207,12 @@ func (c *choices) err() error {
 	return nil
 }
 
-func (o *Outcome) report(c choices) {
-	for _, f := range c.injector.Faults {
+func (r *session) report() {
+	o := r.outcome
+	for _, f := range r.injector.Faults {
 		o.Changed = append(o.Changed, FaultReport{f.Text, f.Changed()})
 	}
-	for _, p := range c.tuner.Policies {
+	for _, p := range r.tuner.Policies {
 		o.Policies = append(o.Policies, FaultReport{p.Text, p.Calls})
 	}
 }

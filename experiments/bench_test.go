@@ -1,0 +1,61 @@
+package experiments
+
+import (
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/trace"
+	"firstbit/train"
+)
+
+// BenchmarkStep is forward, backward and AdamW of a preset on one thread.
+func BenchmarkStep(b *testing.B) {
+	for _, preset := range []string{"tiny", "small", "gpt"} {
+		b.Run(preset, func(b *testing.B) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			c, err := train.Preset(preset)
+			require.NoError(b, err)
+			s := Spec{Config: c}
+			run, err := s.assemble()
+			require.NoError(b, err)
+			run.trainer.Step() // the first step makes the storage
+			b.ReportAllocs()
+			for b.Loop() {
+				run.trainer.Step()
+			}
+		})
+	}
+}
+
+// BenchmarkTracing takes steps of gpt untraced and traced in turn, and reports what a traced step
+// costs beside an untraced one of the same run.
+func BenchmarkTracing(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	levels := []trace.Level{trace.Off, trace.Metrics, trace.Semantic, trace.Module, trace.Op, trace.Kernel}
+	runs, spent := make([]*session, len(levels)), make([]time.Duration, len(levels))
+	for i, l := range levels {
+		s := Spec{Config: train.GPT()}
+		if l > trace.Off {
+			s.Trace = trace.Options{Dir: filepath.Join(b.TempDir(), l.String()), Level: l}
+		}
+		var err error
+		runs[i], err = s.assemble()
+		require.NoError(b, err)
+		runs[i].trainer.Step()
+	}
+	for b.Loop() {
+		for i, r := range runs {
+			start := time.Now()
+			r.trainer.Step()
+			spent[i] += time.Since(start)
+		}
+	}
+	for i, l := range levels[1:] {
+		b.ReportMetric(float64(spent[i+1])/float64(spent[0]), l.String()+"/untraced")
+	}
+	b.ReportMetric(0, "ns/op") // the sum of six runs says nothing
+}
