@@ -103,9 +103,13 @@ func (t *product[T]) packA(panel []T, i int) {
 // run computes row blocks lo to hi.
 func (t *product[T]) run(lo, hi int) {
 	pa := borrow[T](t.k * tileM)
+	var buf [8][tileM * tileN]T // deep enough for sums of 2⁷ blocks without allocating
 	var stack [][tileM * tileN]T
 	if !t.f.InOrder || !Plain[T](t.f) {
-		stack = make([][tileM * tileN]T, t.f.Depth)
+		stack = buf[:]
+		if t.f.Depth > len(buf) {
+			stack = make([][tileM * tileN]T, t.f.Depth)
+		}
 	}
 	for blk := lo; blk < hi; blk++ {
 		i := blk * tileM

@@ -93,7 +93,7 @@ func (t *Trainer) microbatch(micro int) {
 			r.CountTokens(dev.In(r.Scope))
 		}
 	}
-	t.keep(micro, losses)
+	t.keep(losses)
 	dev.At(t.step, micro, device.Bwd)
 	t.Model.Backward(dev, 1/float64(t.Tokens()), 1/float64(t.Micro))
 }
@@ -118,8 +118,13 @@ func (t *Trainer) batch() {
 	c.Do()
 }
 
-// keep copies the microbatch's losses, whose tensors the next microbatch writes again.
-func (t *Trainer) keep(micro int, l model.Losses) {
+// keep collects the microbatch's losses; of several, copies, since the next microbatch
+// writes their tensors again.
+func (t *Trainer) keep(l model.Losses) {
+	if t.Micro == 1 {
+		t.lm, t.aux, t.z = append(t.lm, l.LM), append(t.aux, l.Aux...), append(t.z, l.Z...)
+		return
+	}
 	t.lm = append(t.lm, t.copyOf("losses.lm", l.LM))
 	for i := range l.Aux {
 		t.aux = append(t.aux, t.copyOf("losses.aux."+strconv.Itoa(i), l.Aux[i]))
@@ -128,9 +133,6 @@ func (t *Trainer) keep(micro int, l model.Losses) {
 }
 
 func (t *Trainer) copyOf(label string, x *device.Tensor) *device.Tensor {
-	if t.Micro == 1 {
-		return x
-	}
 	y := device.NewTensor(x.Format, x.Shape()...)
 	c := t.dev.Open(label, keepKernel)
 	c.Read("x", x)
