@@ -2,6 +2,8 @@ package device
 
 import (
 	"errors"
+	"fmt"
+	"math"
 
 	"gorgonia.org/tensor"
 
@@ -89,6 +91,22 @@ func (t *Tensor) Value(i int) float64 {
 		return t.f64[i]
 	}
 	return float64(t.i32[i])
+}
+
+// Bits is element i as hex bits at its stored width. Every NaN is the quiet one: the sign
+// and payload of a NaN made by arithmetic differ between processors.
+func (t *Tensor) Bits(i int) string {
+	switch {
+	case t.f32 != nil && t.f32[i] != t.f32[i]:
+		return "7fc00000"
+	case t.f32 != nil:
+		return fmt.Sprintf("%08x", math.Float32bits(t.f32[i]))
+	case t.f64 != nil && t.f64[i] != t.f64[i]:
+		return "7ff8000000000000"
+	case t.f64 != nil:
+		return fmt.Sprintf("%016x", math.Float64bits(t.f64[i]))
+	}
+	return fmt.Sprintf("%08x", uint32(t.i32[i]))
 }
 
 // Set stores x, rounded to the format, as element i.

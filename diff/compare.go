@@ -248,7 +248,7 @@ func (p *pair) inputsDiffer(a, b *trace.Record) (string, []string) {
 			continue
 		}
 		in := &a.In[i]
-		if in.Value != nil {
+		if in.Scalar {
 			return "origin", []string{fmt.Sprintf("scalar %s differs: it is set by the configuration or the loop, not by a Call", in.Name)}
 		}
 		if in.From == nil {

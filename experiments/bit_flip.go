@@ -9,7 +9,7 @@ var bitFlip = &Cause{
 	Cause:    "a transient error flips the lowest bit of one element of one output",
 	Diagnose: "the flipped Call: inputs, plan and library equal, one element different, on one rank only",
 	Cure:     "none in software: replay the step; what does not repeat was the machine",
-	Source:   "Megatron Core rerun state machine (FACTS §4)", Layouts: []string{"dp=1"},
+	Source:   "rerun attribution, as Megatron Core's rerun state machine does it", Layouts: []string{"dp=1"},
 	Root: "layers.0.attn.wq", Class: "hardware",
 	config: train.Tiny,
 	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"flip@layers.0.attn.wq step=3 elem=2017 bit=0"}}},

@@ -44,6 +44,15 @@ type variation struct {
 	faults   []string
 }
 
+// String says what the run has for itself.
+func (v variation) String() string {
+	parts := []string{fmt.Sprintf("schedule %d", v.schedule)}
+	for _, p := range v.plans {
+		parts = append(parts, "plan "+p)
+	}
+	return strings.Join(append(parts, v.faults...), ", ")
+}
+
 // setting is what both runs of a pair share.
 type setting struct {
 	plans  []string
@@ -72,6 +81,12 @@ func Find(id string) (*Cause, error) {
 	}
 	return nil, fmt.Errorf("cause %q: must be one of %s", id, strings.Join(ids, ", "))
 }
+
+// Vary says what differs between runs A and B of its pairs.
+func (c *Cause) Vary() [2]string { return [2]string{c.vary[0].String(), c.vary[1].String()} }
+
+// Persists tells whether that still differs in the cured pair.
+func (c *Cause) Persists() bool { return c.cured.source }
 
 // Config is the configuration the cause is shown on.
 func (c *Cause) Config() train.Config { return c.config() }

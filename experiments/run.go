@@ -27,6 +27,9 @@ type Spec struct {
 	// Deterministic refuses whatever depends on arrival; it changes nothing.
 	Deterministic bool
 
+	// watch is one more middleware, around the kernels alone; nil: none.
+	watch device.Middleware
+
 	// Each is called after every step; nil: nobody watches.
 	Each func(train.Result)
 }
@@ -38,6 +41,9 @@ type Outcome struct {
 	Routes   []Routes
 	Changed  []FaultReport
 	Policies []FaultReport
+
+	// NonFinite names the Call that first wrote a NaN or an infinity, if a metric shows one.
+	NonFinite string
 }
 
 // FaultReport says how often a fault or policy changed a Call. One that changed nothing
@@ -137,7 +143,10 @@ func Run(s Spec) (*Outcome, error) {
 		return nil, err
 	}
 	run.report()
-	return run.outcome, nil
+	if step := run.outcome.firstNonFinite(); step > 0 && !s.Schedule.Real {
+		run.outcome.NonFinite, err = s.findNonFinite(step)
+	}
+	return run.outcome, err
 }
 
 // assemble chains memory(trace(tune(inject(run)))) around a trainer's device.
@@ -160,6 +169,9 @@ func (s *Spec) assemble() (*session, error) {
 	chain = append(chain, c.tuner.Middleware, c.injector.Middleware)
 	if s.Routes {
 		chain = append(chain, run.outcome.observe)
+	}
+	if s.watch != nil {
+		chain = append(chain, s.watch)
 	}
 	run.trainer, err = train.New(s.Config, device.New(device.Options{Schedule: s.Schedule}, chain...))
 	if err != nil {

@@ -61,7 +61,8 @@ type Sig struct {
 	XOR    string   `json:"xor"`    // torch.hash_tensor, 16 hex digits
 	Digest string   `json:"digest"` // XXH3-128 of dtype, shape and elements, 32 hex digits
 	From   *string  `json:"from,omitempty"`
-	Rows   []string `json:"rows,omitempty"` // XXH3-64 per leading index, on order-sensitive tensors
+	Rows   []string `json:"rows,omitempty"`   // XXH3-64 per leading index, on order-sensitive tensors
+	Scalar bool     `json:"scalar,omitempty"` // a number set by the loop or the configuration
 	Value  *float64 `json:"value,omitempty"`
 	Dump   string   `json:"dump,omitempty"` // file with the elements, relative to the trace
 }

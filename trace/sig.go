@@ -52,9 +52,12 @@ func (s *signer) scalar(c device.Scalar) Sig {
 	inner := xxh3.Hash128(b[:]).Bytes()
 	head := append([]byte("fp64\x00"), make([]byte, 8)...) // rank 0: no dims
 	d := xxh3.Hash128(append(head, inner[:]...)).Bytes()
-	v := c.Value
-	return Sig{Name: c.Name, Shape: []int{}, Dtype: "fp64", Numel: 1,
-		XOR: fmt.Sprintf("%016x", bits), Digest: hex.EncodeToString(d[:]), Value: &v}
+	g := Sig{Name: c.Name, Shape: []int{}, Dtype: "fp64", Numel: 1, Scalar: true,
+		XOR: fmt.Sprintf("%016x", bits), Digest: hex.EncodeToString(d[:])}
+	if v := c.Value; !math.IsNaN(v) && !math.IsInf(v, 0) {
+		g.Value = &v
+	}
+	return g
 }
 
 // partial fingerprints one contribution to a sum.

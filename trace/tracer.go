@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"firstbit/device"
-	"firstbit/lowp"
 )
 
 // Options say what a Tracer records and where.
@@ -152,11 +151,10 @@ func flagNames(f device.Flags) []string {
 
 func (t *Tracer) value(r *Record, x *device.Tensor) {
 	v := x.Value(0)
-	r.Value = &v
-	r.Bits = fmt.Sprintf("%08x", math.Float32bits(float32(v)))
-	if x.Format == lowp.FP64 {
-		r.Bits = fmt.Sprintf("%016x", math.Float64bits(v))
+	if !math.IsNaN(v) && !math.IsInf(v, 0) { // JSON has no such numbers; the bits tell
+		r.Value = &v
 	}
+	r.Bits = x.Bits(0)
 }
 
 // inner writes the kernel records of a Call before its own: its named parts, then the rest of it.

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"fmt"
-	"math"
 	"strconv"
 
 	"firstbit/data"
@@ -184,12 +182,5 @@ func (t *Trainer) metric(name string, x *device.Tensor) Metric {
 	c := t.dev.OpenKind(device.Metric, name, valueKernel)
 	c.Read("value", x)
 	c.Do()
-	v := x.Value(0)
-	m := Metric{Name: name, Value: v}
-	if x.Format == lowp.FP64 {
-		m.Bits = fmt.Sprintf("%016x", math.Float64bits(v))
-	} else {
-		m.Bits = fmt.Sprintf("%08x", math.Float32bits(float32(v)))
-	}
-	return m
+	return Metric{Name: name, Value: x.Value(0), Bits: x.Bits(0)}
 }

@@ -171,6 +171,17 @@ func TestTrainJSON(t *testing.T) {
 	}
 }
 
+// The first NaN or infinity of a run is reported with its Call.
+func TestNonFiniteIsNamed(t *testing.T) {
+	code, stdout, stderr := firstbit(t, "train", "--steps", "3", "--json", "--trace", filepath.Join(t.TempDir(), "t"),
+		"--set", "optim.lr=1e30", "--set", "optim.warmup=0")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `NaN first written by norm\.dw, bwd of step 2 microbatch 0`, stderr)
+	jsonOf(t, stdout)
+	_, _, stderr = firstbit(t, "train", "--steps", "3", "--json")
+	require.Empty(t, stderr)
+}
+
 // Two schedules of the fast recipe: different bits, and each replay the same difference and verdict.
 func TestFastRecipeReplays(t *testing.T) {
 	var reports []string

@@ -26,6 +26,8 @@ func (s story) tell() {
 	s.print("%s: %s", c.ID, c.Title)
 	s.print("  %s; %d steps of a %s model of %s layers in %s", r.Layout, r.Config.Steps, "width-"+strconv.Itoa(r.Config.Model.Width), r.Config.Model.Pattern, r.Precision)
 	s.print("  cause: %s", c.Cause)
+	s.print("  run A: %s", c.Vary()[0])
+	s.print("  run B: %s", c.Vary()[1])
 	s.print("")
 	s.print("1  Without the cause     %s", sameOrNot(r.Baseline.Identical))
 	s.print("2  With the cause        %s", sameOrNot(r.Fault.Identical))
@@ -37,6 +39,9 @@ func (s story) tell() {
 	}
 	s.print("6  With the cure         %s", sameOrNot(r.Cure.Identical))
 	s.print("     %s", c.Cure)
+	if c.Persists() {
+		s.print("     run A still has %s; run B %s", c.Vary()[0], c.Vary()[1])
+	}
 	for _, p := range r.Controls {
 		s.print("     control: %-24s %s", p.Name, sameOrNot(p.Identical))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -160,8 +161,8 @@ func startProfile(kind string) (stop func(), err error) {
 
 // metricJSON is a number with its bits.
 type metricJSON struct {
-	Value float64 `json:"value"`
-	Bits  string  `json:"bits"`
+	Value *float64 `json:"value"` // null where JSON has no number: NaN and infinities
+	Bits  string   `json:"bits"`
 }
 
 type stepJSON struct {
@@ -194,6 +195,9 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 			fmt.Fprintf(warn, "firstbit: %q changed nothing\n", f.Text)
 		}
 	}
+	if o.NonFinite != "" {
+		fmt.Fprintf(warn, "firstbit: %s\n", o.NonFinite)
+	}
 	if asJSON {
 		return printTrainJSON(out, s, o)
 	}
@@ -218,12 +222,19 @@ func printStep(out io.Writer, r train.Result) {
 	fmt.Fprintln(out)
 }
 
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
 func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome) error {
 	steps := make([]stepJSON, len(o.Steps))
 	for i, r := range o.Steps {
 		steps[i] = stepJSON{r.Step, map[string]metricJSON{}, r.State}
 		for _, m := range r.Metrics {
-			steps[i].Metrics[m.Name] = metricJSON{m.Value, m.Bits}
+			steps[i].Metrics[m.Name] = metricJSON{finite(m.Value), m.Bits}
 		}
 	}
 	return printJSON(out, map[string]any{"ok": true, "config": s.Config, "steps": steps, "unigram_entropy": o.Unigram,

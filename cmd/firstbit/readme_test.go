@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/device"
+	"firstbit/experiments"
+	"firstbit/train"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the outputs and tables of README.md")
+
+const readme = "../../README.md"
+
+// Every command of the README is run and its output compared; every table is made from what it describes.
+func TestREADME(t *testing.T) {
+	path, err := filepath.Abs(readme)
+	require.NoError(t, err)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	got := consoles(t, string(text))
+	got = section(t, got, "catalog", catalogTable())
+	got = section(t, got, "presets", presetTable(t))
+	if *rewrite {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+		return
+	}
+	want, have := strings.Split(string(text), "\n"), strings.Split(got, "\n")
+	for i := range min(len(want), len(have)) {
+		require.Equal(t, want[i], have[i], "README.md:%d is not what the program prints; after a change that means to: make golden", i+1)
+	}
+	require.Len(t, have, len(want))
+}
+
+var console = regexp.MustCompile("(?s)```console\n(.*?)```")
+
+const program = "$ go run ./cmd/firstbit "
+
+// consoles puts after each command of each block what it prints now.
+func consoles(t *testing.T, text string) string {
+	blocks := console.FindAllString(text, -1)
+	require.NotEmpty(t, blocks)
+	return console.ReplaceAllStringFunc(text, func(block string) string {
+		var b bytes.Buffer
+		b.WriteString("```console\n")
+		for _, line := range strings.Split(block, "\n") {
+			command, ok := strings.CutPrefix(line, program)
+			if !ok {
+				continue
+			}
+			b.WriteString(line + "\n")
+			command, file, redirected := strings.Cut(command, " > ")
+			_, stdout, stderr := firstbit(t, words(command)...)
+			if redirected {
+				require.NoError(t, os.WriteFile(file, []byte(stdout), 0o644))
+				stdout = ""
+			}
+			b.WriteString(stdout + stderr)
+		}
+		b.WriteString("```")
+		return b.String()
+	})
+}
+
+var word = regexp.MustCompile(`'[^']*'|\S+`)
+
+// words splits a command as a shell does, single quotes and all.
+func words(command string) []string {
+	var w []string
+	for _, s := range word.FindAllString(command, -1) {
+		w = append(w, strings.Trim(s, "'"))
+	}
+	return w
+}
+
+func section(t *testing.T, text, name, body string) string {
+	begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
+	head, rest, ok := strings.Cut(text, begin)
+	require.True(t, ok, name)
+	_, tail, ok := strings.Cut(rest, end)
+	require.True(t, ok, name)
+	return head + begin + body + end + tail
+}
+
+func catalogTable() string {
+	var b strings.Builder
+	b.WriteString("| cause | what differs | root the localiser names | cure | source |\n|---|---|---|---|---|\n")
+	for _, c := range experiments.Causes() {
+		fmt.Fprintf(&b, "| **%s** | %s | `%s` | %s | %s |\n", c.ID, c.Cause, c.Root, c.Cure, c.Source)
+	}
+	return b.String()
+}
+
+func presetTable(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("| preset | pattern | width | vocabulary | batch × tokens | parameters |\n|---|---|---|---|---|---|\n")
+	for _, name := range train.PresetNames() {
+		c, err := train.Preset(name)
+		require.NoError(t, err)
+		tr, err := train.New(c, device.New(device.Options{}))
+		require.NoError(t, err)
+		n := 0
+		for _, p := range tr.Model.Params() {
+			n += p.W.Len()
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %d | %d | %d × %d | %d |\n", name, c.Model.Pattern, c.Model.Width, c.Model.Vocab, c.Batch*c.Micro, c.Seq, n)
+	}
+	return b.String()
+}
+
+// The check must be able to fail.
+func TestREADMECheckSeesAChange(t *testing.T) {
+	block := "```console\n" + program + "tree seq -n 2\nnot what it prints\n```"
+	require.NotEqual(t, block, consoles(t, block))
+	require.Equal(t, []string{"tree", "blocked(4)", "-n", "10"}, words("tree 'blocked(4)' -n 10"))
+}
