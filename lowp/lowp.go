@@ -226,7 +226,7 @@ func distance(a, b int64) uint64 {
 // Source: Boldo & Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved
 // algorithms using rounding to odd".
 func FMA32(a, b, c float32) float32 {
-	p, z := float64(a)*float64(b), float64(c)
+	p, z := float64(float64(a)*float64(b)), float64(c)
 	s := p + z
 	t := s - p // the error of the sum, exact (Knuth's two-sum)
 	e := float64(p-float64(s-t)) + float64(z-t)

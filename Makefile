@@ -1,0 +1,23 @@
+.PHONY: help test check arch golden bench
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+
+test: ## the tests
+	go test ./...
+
+check: ## vet, gofmt, the race detector, the search for fused instructions
+	go vet ./...
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "gofmt: $$files"; exit 1; fi
+	go test -race -short ./kernel ./device ./train ./trace ./experiments
+	scripts/fusion.sh
+
+arch: ## the same bits natively, on arm64 under qemu-user, and as wasm under Node
+	scripts/arch.sh
+
+golden: ## rewrite the golden fingerprints and the README's outputs and tables
+	go test ./experiments -run Golden -rewrite
+	go test ./cmd/firstbit -run README -rewrite
+
+bench: ## run the benchmarks and rewrite the README's cost table
+	scripts/bench.sh

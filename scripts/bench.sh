@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs the benchmarks and writes the cost table between the README's markers. Every figure is
+# the median of three; ratios are of figures taken in one run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+go test ./kernel -run '^$' -bench 'MatMul|Tile4x2' -count 3 -benchtime 0.5s | tee "$dir/kernel"
+go test ./device -run '^$' -bench 'Door/4_idle' -benchmem -count 3 | tee "$dir/device"
+go test ./experiments -run '^$' -bench 'Step' -benchmem -count 3 -benchtime 2s | tee "$dir/step"
+go test ./experiments -run '^$' -bench 'Tracing' -benchtime 10x -count 3 | tee "$dir/tracing"
+
+# median FILE BENCHMARK UNIT: the median of the numbers before UNIT.
+median() {
+  awk -v name="^Benchmark$2(-[0-9]+)?$" -v unit="$3" '$1 ~ name { for (i = 2; i < NF; i++) if ($(i + 1) == unit) print $i }' "$dir/$1" |
+    sort -g | awk '{ v[NR] = $1 } END { if (NR == 0) exit 1; printf "%.6g", v[int((NR + 1) / 2)] }'
+}
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
+ms() { awk -v v="$1" 'BEGIN { printf "%.1f ms", v / 1e6 }'; }
+
+tile=$(median kernel Tile4x2 GFLOP/s)
+{
+  echo "| what | measured | beside |"
+  echo "|---|---|---|"
+  echo "| plain Go 4×2 register tile, 256³ | $tile GFLOP/s | |"
+  for kind in NN NT TN Blocked64 Perm; do
+    g=$(median kernel "MatMul$kind" GFLOP/s)
+    echo "| matrix product $kind, 256³ | $g GFLOP/s | $(ratio "$g" "$tile") of the tile |"
+  done
+  for preset in tiny small gpt; do
+    echo "| forward + backward + AdamW, preset $preset | $(ms "$(median step "Step/$preset" ns/op)") | $(median step "Step/$preset" allocs/op) allocations |"
+  done
+  echo "| a Call through four idle middlewares | $(median device 'Door/4_idle_middlewares' ns/op) ns | $(median device 'Door/4_idle_middlewares' allocs/op) allocations |"
+  for level in metrics semantic module op kernel; do
+    echo "| a step of gpt traced at level $level | $(median tracing Tracing "$level/untraced") | of an untraced one |"
+  done
+} >"$dir/table"
+cat "$dir/table"
+
+awk -v table="$dir/table" '
+  /<!-- begin bench -->/ { print; while ((getline line < table) > 0) print line; skip = 1; next }
+  /<!-- end bench -->/ { skip = 0 }
+  !skip { print }' README.md >"$dir/README.md"
+cp "$dir/README.md" README.md
