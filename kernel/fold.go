@@ -81,6 +81,11 @@ func mulAdd[T libm.Float](f Fold, acc, a, b T) T {
 // Run folds the N values leaf returns. It is the definition of a Fold; the fast paths of
 // kernels agree with it bit for bit.
 func Run[T libm.Float](f Fold, leaf func(i int) T) T {
+	return run(f, func(acc T, i int) T { return add(f, acc, leaf(i)) })
+}
+
+// run is the stack machine: step adds leaf i to an accumulator.
+func run[T libm.Float](f Fold, step func(acc T, i int) T) T {
 	if f.N == 0 {
 		return Negzero[T]()
 	}
@@ -95,7 +100,7 @@ func Run[T libm.Float](f Fold, leaf func(i int) T) T {
 		}
 		acc := Negzero[T]()
 		for c := range s.Count {
-			acc = add(f, acc, leaf(f.leaf(s.Start+c*s.Stride)))
+			acc = step(acc, f.leaf(s.Start+c*s.Stride))
 		}
 		stack = append(stack, acc)
 	}
@@ -123,33 +128,7 @@ func Dot[T libm.Float](f Fold, x []T, sx int, y []T, sy int) T {
 		}
 		return acc
 	}
-	if f.FMA {
-		return dotFused(f, x, sx, y, sy)
-	}
-	return Run(f, func(i int) T { return T(x[i*sx] * y[i*sy]) })
-}
-
-func dotFused[T libm.Float](f Fold, x []T, sx int, y []T, sy int) T {
-	var buf [16]T
-	stack := buf[:0]
-	for _, s := range f.Steps {
-		if s.Join {
-			top := len(stack) - 1
-			stack[top-1] = add(f, stack[top-1], stack[top])
-			stack = stack[:top]
-			continue
-		}
-		acc := Negzero[T]()
-		for c := range s.Count {
-			i := f.leaf(s.Start + c*s.Stride)
-			acc = mulAdd(f, acc, x[i*sx], y[i*sy])
-		}
-		stack = append(stack, acc)
-	}
-	if len(stack) == 0 {
-		return Negzero[T]()
-	}
-	return stack[0]
+	return run(f, func(acc T, i int) T { return mulAdd(f, acc, x[i*sx], y[i*sy]) })
 }
 
 // SumRows folds rows into dst: dst[j] is the fold over i of src[i·ld + j].

@@ -55,11 +55,11 @@ func expKernel(hi, lo float64) float64 {
 func scale(y float64, k int) float64 {
 	switch {
 	case k > 1023:
-		return y * 2 * math.Float64frombits(uint64(k-1+1023)<<52)
+		return float64(float64(y*2) * math.Float64frombits(uint64(k-1+1023)<<52))
 	case k > -1022:
-		return y * math.Float64frombits(uint64(k+1023)<<52)
+		return float64(y * math.Float64frombits(uint64(k+1023)<<52))
 	}
-	return y * math.Float64frombits(uint64(k+64+1023)<<52) * 0x1p-64
+	return float64(float64(y*math.Float64frombits(uint64(k+64+1023)<<52)) * 0x1p-64)
 }
 
 // Log is the natural logarithm, within 1 ulp.
@@ -86,7 +86,7 @@ func Log(x float64) float64 {
 	}
 	f, e := math.Frexp(x)
 	if f < math.Sqrt2/2 {
-		f *= 2
+		f = float64(f * 2)
 		e--
 	}
 	f--

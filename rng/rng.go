@@ -48,7 +48,7 @@ func (s *Stream) Name() string { return s.name }
 func (s *Stream) Uint64() uint64 { return s.pcg.Uint64() }
 
 // Float64 draws from [0, 1), 53 bits.
-func (s *Stream) Float64() float64 { return float64(s.pcg.Uint64()>>11) * 0x1p-53 }
+func (s *Stream) Float64() float64 { return float64(float64(s.pcg.Uint64()>>11) * 0x1p-53) }
 
 // Intn draws from 0 to n−1, unbiased, by rejection.
 func (s *Stream) Intn(n int) int {
@@ -67,7 +67,7 @@ func (s *Stream) Intn(n int) int {
 // that the stream's state is its source's.
 func (s *Stream) Norm() float64 {
 	for {
-		u, v := 2*s.Float64()-1, 2*s.Float64()-1
+		u, v := float64(2*s.Float64())-1, float64(2*s.Float64())-1
 		r := float64(u*u) + float64(v*v)
 		if r > 0 && r < 1 {
 			return u * math.Sqrt(-2*libm.Log(r)/r)

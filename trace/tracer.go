@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"firstbit/device"
 )
@@ -197,28 +196,6 @@ func (t *Tracer) detail(c *device.Call, r *Record, part string) {
 	for _, p := range t.partials {
 		if p.Part == part {
 			r.Partials = append(r.Partials, t.sign.partial(p))
-		}
-	}
-}
-
-// dump keeps the elements of a matching Call's tensors beside the record.
-func (t *Tracer) dump(c *device.Call, r *Record) {
-	if t.Dump == "" || !c.Matches(t.Dump) {
-		return
-	}
-	dir := filepath.Join("dump", fmt.Sprintf("rank%05d_iter%06d_micro%d_%s", t.rank, r.Iteration, r.Microbatch, r.Phase))
-	for _, a := range c.Out { // inputs may have been updated in place by now; outputs settle it
-		if t.err != nil {
-			return
-		}
-		name := filepath.Join(dir, strings.ReplaceAll(Path(c.Scope, c.Label), "/", "_")+"."+a.Name+".bin")
-		if t.err = os.MkdirAll(filepath.Join(t.Dir, dir), 0o755); t.err == nil {
-			t.err = os.WriteFile(filepath.Join(t.Dir, name), a.Bytes(t.sign.buf), 0o644)
-		}
-		for i := range r.Out {
-			if r.Out[i].Name == a.Name {
-				r.Out[i].Dump = filepath.ToSlash(name)
-			}
 		}
 	}
 }
