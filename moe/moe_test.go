@@ -1,0 +1,358 @@
+package moe
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+const tokens, width = 7, 6
+
+// small is a layer in which every extent is its own, with several tiles and sub-tiles a row.
+var small = Config{Experts: 5, TopK: 2, Hidden: 10, Router: "sigmoid", RouterDtype: "fp32",
+	Scaling: 2.5, AuxCoeff: 0.7, ZCoeff: 0.1, BiasRate: 0.25, TileM: 2, TileN: 4, TileSub: 3}
+
+// linear is the shared expert of these tests: y = x·W.
+type linear struct {
+	w *device.Param
+	x *device.Tensor
+}
+
+func (l *linear) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
+	l.x = x
+	return dev.MatMulNN("w", x, l.w.W)
+}
+
+func (l *linear) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
+	dev.Accumulate("w.grad", l.w, dev.MatMulTN("w.dw", l.x, dy))
+	return dev.MatMulNT("w.dx", dy, l.w.W)
+}
+
+func (l *linear) Params() []*device.Param { return []*device.Param{l.w} }
+
+// bench is a layer with an input and a projection dy of its output.
+type bench struct {
+	*MoE
+	dev   *device.Device
+	x, dy *device.Tensor
+	step  int
+}
+
+func newBench(c Config, f lowp.Format, middleware ...device.Middleware) *bench {
+	m := &MoE{Config: c}
+	m.Router = Router{Config: c, W: device.NewParam("router.w", f, true, c.Experts, width),
+		Bias: device.NewTensor(device.MasterFormat(f), c.Experts), Tokens: device.NewTensor(lowp.INT32, c.Experts)}
+	m.Experts = Experts{Config: c, W1: device.NewParam("w1", f, true, c.Experts, width, c.Hidden), W2: device.NewParam("w2", f, true, c.Experts, c.Hidden, width)}
+	if c.SharedHidden > 0 {
+		m.Shared = &linear{w: device.NewParam("shared.w", f, true, width, width)}
+	}
+	b := &bench{MoE: m, dev: device.New(device.Options{Schedule: device.Schedule{Seed: 3}}, middleware...),
+		x: device.NewTensor(f, tokens, width), dy: device.NewTensor(f, tokens, width)}
+	r := rand.New(rand.NewPCG(2, 7))
+	fill := func(t *device.Tensor) {
+		for i := range t.Len() {
+			t.Set(i, r.NormFloat64())
+		}
+	}
+	fill(b.x)
+	fill(b.dy)
+	for _, p := range m.Params() {
+		fill(p.W)
+	}
+	for i := range m.Router.Bias.Len() {
+		m.Router.Bias.Set(i, 0.4*r.NormFloat64())
+	}
+	return b
+}
+
+// forward is Σ dy·y + weight·(aux + z).
+func (b *bench) forward(weight float64) float64 {
+	b.step++
+	b.dev.At(b.step, 0, device.Fwd)
+	y := b.Forward(b.dev, b.x)
+	sum := weight * (b.Aux.Value(0) + b.Z.Value(0))
+	for i := range y.Len() {
+		sum += b.dy.Value(i) * y.Value(i)
+	}
+	return sum
+}
+
+// backward is the gradient of x and of every parameter.
+func (b *bench) backward(weight float64) [][]float64 {
+	b.forward(weight)
+	b.dev.At(b.step, 0, device.Bwd)
+	for _, p := range b.Params() {
+		p.ZeroGrad()
+	}
+	g := [][]float64{slices.Clone(b.MoE.Backward(b.dev, b.dy, weight).F64())}
+	for _, p := range b.Params() {
+		g = append(g, slices.Clone(p.Grad.F64()))
+	}
+	return g
+}
+
+// gradError is the largest difference from central differences, relative to each tensor's largest element.
+func (b *bench) gradError(t *testing.T, got [][]float64, weight float64) (worst float64) {
+	const h = 1e-5
+	b.forward(weight)
+	index := slices.Clone(b.index.I32())
+	tensors := []*device.Tensor{b.x}
+	for _, p := range b.Params() {
+		tensors = append(tensors, p.W)
+	}
+	at := func(x *float64, v float64) float64 {
+		keep := *x
+		*x = v
+		f := b.forward(weight)
+		*x = keep
+		require.Equal(t, index, b.index.I32(), "the point lies where the choice changes: take another seed")
+		return f
+	}
+	for n, x := range tensors {
+		scale := 1e-9
+		for _, v := range got[n] {
+			scale = max(scale, math.Abs(v))
+		}
+		for i, v := range x.F64() {
+			d := (at(&x.F64()[i], v+h) - at(&x.F64()[i], v-h)) / (2 * h)
+			worst = max(worst, math.Abs(got[n][i]-d)/scale)
+		}
+	}
+	return worst
+}
+
+func TestLayerGradients(t *testing.T) {
+	for _, router := range []string{"sigmoid", "softmax"} {
+		for _, shared := range []int{0, 1} {
+			for _, k := range []int{1, 2, 5} {
+				c := small
+				c.Router, c.SharedHidden, c.TopK = router, shared, k
+				b := newBench(c, lowp.FP64)
+				got := b.backward(0.5)
+				require.Less(t, b.gradError(t, got, 0.5), 1e-6, "%s shared %d top-%d", router, shared, k)
+				for n := range got { // negative control, one tensor at a time
+					i := largestAt(got[n])
+					got[n][i] *= 1.001
+					require.Greater(t, b.gradError(t, got, 0.5), 1e-6)
+					got[n][i] /= 1.001
+				}
+			}
+		}
+	}
+}
+
+func largestAt(x []float64) (at int) {
+	for i, v := range x {
+		if math.Abs(v) > math.Abs(x[at]) {
+			at = i
+		}
+	}
+	return at
+}
+
+// The layer by its formula, one token and one expert at a time (FACTS §5, §6).
+func TestLayerIsItsDefinition(t *testing.T) {
+	for _, router := range []string{"sigmoid", "softmax"} {
+		for _, k := range []int{1, 2, 3} {
+			c := small
+			c.Router, c.TopK = router, k
+			b := newBench(c, lowp.FP64)
+			b.step++
+			b.dev.At(b.step, 0, device.Fwd)
+			y := b.Forward(b.dev, b.x)
+			want := naiveLayer(b, c)
+			for i := range want.y {
+				require.InDelta(t, want.y[i], y.Value(i), 1e-12, "%s top-%d", router, k)
+			}
+			require.InDelta(t, want.aux, b.Aux.Value(0), 1e-14)
+			require.InDelta(t, want.z, b.Z.Value(0), 1e-14)
+			require.Greater(t, want.biased, 0, "the bias must have changed a choice, or it is not tested")
+
+			other := c // negative control: the constants matter
+			other.Scaling, other.AuxCoeff, other.ZCoeff = 2.6, 0.71, 0.11
+			wrong := naiveLayer(b, other)
+			require.Greater(t, math.Abs(wrong.y[0]-y.Value(0)), 1e-3)
+			require.Greater(t, math.Abs(wrong.aux-b.Aux.Value(0)), 1e-4)
+			require.Greater(t, math.Abs(wrong.z-b.Z.Value(0)), 1e-4)
+		}
+	}
+}
+
+type naiveResult struct {
+	y      []float64
+	aux, z float64
+	biased int // tokens whose choice the bias changed
+}
+
+func naiveLayer(b *bench, c Config) naiveResult {
+	out := naiveResult{y: make([]float64, tokens*width)}
+	share, counts := make([]float64, c.Experts), make([]float64, c.Experts)
+	for t := range tokens {
+		x := b.x.F64()[t*width:][:width]
+		s, shares, lse := naiveScores(x, b.Router.W.W.F64(), c)
+		biased := slices.Clone(s)
+		for e := range biased {
+			biased[e] += b.Router.Bias.Value(e)
+		}
+		chosen, plain := best(biased, c.TopK), best(s, c.TopK)
+		sum := 1e-20
+		for _, e := range chosen {
+			sum += s[e]
+		}
+		for _, e := range chosen {
+			p := c.Scaling * s[e]
+			if c.Router == "sigmoid" && c.TopK > 1 {
+				p /= sum
+			}
+			for i, v := range naiveExpert(x, b.Experts.W1.W.F64(), b.Experts.W2.W.F64(), e, c.Hidden) {
+				out.y[t*width+i] += p * v
+			}
+		}
+		for e := range share {
+			share[e] += shares[e]
+		}
+		for _, e := range plain { // n is of the unbiased choice
+			counts[e]++
+		}
+		if !slices.Equal(chosen, plain) {
+			out.biased++
+		}
+		out.z += lse * lse * c.ZCoeff / tokens
+	}
+	for e := range share {
+		out.aux += share[e] * counts[e] * float64(c.Experts) * c.AuxCoeff / (float64(c.TopK) * tokens * tokens)
+	}
+	return out
+}
+
+func naiveScores(x, w []float64, c Config) (s, shares []float64, lse float64) {
+	sum := 0.0
+	for e := range c.Experts {
+		logit := 0.0
+		for i, v := range x {
+			logit += v * w[e*width+i]
+		}
+		sum += math.Exp(logit)
+		s = append(s, logit)
+	}
+	lse = math.Log(sum)
+	total := 1e-20
+	for e, l := range s {
+		s[e] = 1 / (1 + math.Exp(-l))
+		if c.Router == "softmax" {
+			s[e] = math.Exp(l - lse)
+		}
+		total += s[e]
+	}
+	for _, v := range s {
+		if c.Router == "softmax" {
+			total = 1
+		}
+		shares = append(shares, v/total)
+	}
+	return s, shares, lse
+}
+
+func best(s []float64, k int) (chosen []int) {
+	for range k {
+		at := -1
+		for e := range s {
+			if !slices.Contains(chosen, e) && (at < 0 || s[e] > s[at]) {
+				at = e
+			}
+		}
+		chosen = append(chosen, at)
+	}
+	return chosen
+}
+
+func naiveExpert(x, w1, w2 []float64, e, hidden int) []float64 {
+	y := make([]float64, width)
+	for f := range hidden {
+		h := 0.0
+		for i, v := range x {
+			h += v * w1[(e*width+i)*hidden+f]
+		}
+		h = max(h, 0)
+		for i := range y {
+			y[i] += h * h * w2[(e*hidden+f)*width+i]
+		}
+	}
+	return y
+}
+
+// bias_i += rate·sign(mean(n) − n_i), and a new count begins (FACTS §5).
+func TestUpdateBias(t *testing.T) {
+	for _, c := range []struct {
+		n    []int32
+		want []float64
+	}{
+		{[]int32{3, 1, 2, 2, 2}, []float64{-0.25, 0.25, 0, 0, 0}},
+		{[]int32{0, 0, 0, 0, 7}, []float64{0.25, 0.25, 0.25, 0.25, -0.25}},
+		{[]int32{1, 1, 1, 2, 1}, []float64{0.25, 0.25, 0.25, -0.25, 0.25}}, // mean 1.2
+		{[]int32{0, 0, 0, 0, 0}, []float64{0, 0, 0, 0, 0}},
+	} {
+		b := newBench(small, lowp.FP32)
+		for i := range b.Router.Bias.Len() {
+			b.Router.Bias.Set(i, 0)
+		}
+		copy(b.Router.Tokens.I32(), c.n)
+		b.dev.At(1, 0, device.Opt)
+		b.Router.UpdateBias(b.dev)
+		for i, want := range c.want {
+			require.Equal(t, want, b.Router.Bias.Value(i), "%v", c.n)
+			require.Zero(t, b.Router.Tokens.I32()[i])
+		}
+	}
+}
+
+// Counts add up over the microbatches of a step, of the biased choice.
+func TestCountTokens(t *testing.T) {
+	b := newBench(small, lowp.FP32)
+	want := make([]int32, small.Experts)
+	for micro := range 3 {
+		b.dev.At(1, micro, device.Fwd)
+		b.Forward(b.dev, b.x)
+		b.Router.CountTokens(b.dev)
+		for _, e := range b.index.I32() {
+			want[e]++
+		}
+	}
+	require.Equal(t, want, b.Router.Tokens.I32())
+}
+
+// Logits in bf16 are bf16 values; scores stay wide.
+func TestRouterDtype(t *testing.T) {
+	c := small
+	c.RouterDtype = "bf16"
+	b := newBench(c, lowp.FP32)
+	b.forward(1)
+	require.Equal(t, lowp.BF16, b.Router.logits.Format)
+	require.Equal(t, lowp.FP32, b.Router.scores.Format)
+	for _, v := range b.Router.logits.F32() {
+		require.Equal(t, lowp.BF16.Round(v), v)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	require.NoError(t, small.Validate())
+	for want, change := range map[string]func(*Config){
+		"experts": func(c *Config) { c.Experts = 0 }, "top_k": func(c *Config) { c.TopK = 6 }, "hidden": func(c *Config) { c.Hidden = 0 },
+		"shared_hidden": func(c *Config) { c.SharedHidden = -1 }, "router": func(c *Config) { c.Router = "" },
+		"router_dtype": func(c *Config) { c.RouterDtype = "fp16" }, "scaling": func(c *Config) { c.Scaling = 0 },
+		"tile_m": func(c *Config) { c.TileM = 0 }, "tile_n": func(c *Config) { c.TileN = 0 }, "tile_sub": func(c *Config) { c.TileSub = 5 },
+	} {
+		c := small
+		change(&c)
+		require.ErrorContains(t, c.Validate(), "model.moe."+want+":")
+	}
+	c := small
+	c.ZCoeff = -1
+	require.ErrorContains(t, c.Validate(), "z_coeff")
+}
