@@ -36,7 +36,7 @@ type bench struct {
 	after           func(*device.Call) // sees every Call once it ran
 }
 
-func newBench(t *testing.T, c Config, f lowp.Format) *bench {
+func newBench(t testing.TB, c Config, f lowp.Format) *bench {
 	b := &bench{lm: 1.0 / 8, extra: 1}
 	b.dev = device.New(device.Options{}, func(next device.Runner) device.Runner {
 		return func(c *device.Call) {
