@@ -38,6 +38,32 @@ func (c Config) P() int {
 	return c.Width / c.Heads
 }
 
+// maxParams bounds a model that a laptop is asked to hold: with gradients and moments, 16 bytes each.
+const maxParams = 1 << 29
+
+// Params counts the weights. The extents Validate allows cannot overflow it.
+func (c Config) Params() int64 {
+	d := int64(c.Width)
+	n := d * int64(c.Vocab)
+	if !c.Tied {
+		n *= 2
+	}
+	n += d
+	for _, letter := range c.Pattern {
+		n += d
+		switch letter {
+		case '*':
+			n += 2 * d * int64(c.P()) * int64(c.Heads+c.KVHeads)
+		case '-':
+			n += 2 * d * int64(c.Hidden)
+		case 'E':
+			m := c.MoE
+			n += d * (int64(m.Experts)*(1+2*int64(m.Hidden)) + 2*int64(m.SharedHidden))
+		}
+	}
+	return n
+}
+
 // Validate reports the first field that cannot be.
 func (c Config) Validate() error {
 	if c.Pattern == "" {
@@ -63,15 +89,20 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model.heads: %d: must divide model.width (%d), or set model.head_dim", c.Heads, c.Width)
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("model.kv_heads: %d: must divide model.heads (%d)", c.KVHeads, c.Heads)
-	case c.HeadDim < 0:
-		return fmt.Errorf("model.head_dim: %d: must be 0 (width/heads) or more", c.HeadDim)
+	case c.HeadDim < 0 || c.HeadDim > 1<<16:
+		return fmt.Errorf("model.head_dim: %d: must be from 0 (width/heads) to %d", c.HeadDim, 1<<16)
 	case c.Eps <= 0:
 		return fmt.Errorf("model.eps: %g: must be above 0", c.Eps)
 	case c.InitStd <= 0:
 		return fmt.Errorf("model.init_std: %g: must be above 0", c.InitStd)
 	}
 	if strings.ContainsRune(c.Pattern, 'E') {
-		return c.MoE.Validate()
+		if err := c.MoE.Validate(); err != nil {
+			return err
+		}
+	}
+	if n := c.Params(); n > maxParams {
+		return fmt.Errorf("model: %d parameters: must be at most %d", n, maxParams)
 	}
 	return nil
 }

@@ -30,8 +30,8 @@ func (c Config) Validate() error {
 		name string
 		v    int
 	}{{"experts", c.Experts}, {"top_k", c.TopK}, {"hidden", c.Hidden}, {"tile_m", c.TileM}, {"tile_n", c.TileN}, {"tile_sub", c.TileSub}} {
-		if f.v < 1 {
-			return fmt.Errorf("model.moe.%s: %d: must be at least 1", f.name, f.v)
+		if f.v < 1 || f.v > 1<<20 {
+			return fmt.Errorf("model.moe.%s: %d: must be from 1 to %d", f.name, f.v, 1<<20)
 		}
 	}
 	switch {
@@ -39,8 +39,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model.moe.top_k: %d: must be at most model.moe.experts (%d)", c.TopK, c.Experts)
 	case c.Experts > 1024:
 		return fmt.Errorf("model.moe.experts: %d: must be at most 1024", c.Experts)
-	case c.SharedHidden < 0:
-		return fmt.Errorf("model.moe.shared_hidden: %d: must be 0 (no shared expert) or more", c.SharedHidden)
+	case c.SharedHidden < 0 || c.SharedHidden > 1<<20:
+		return fmt.Errorf("model.moe.shared_hidden: %d: must be from 0 (no shared expert) to %d", c.SharedHidden, 1<<20)
 	case c.Router != "sigmoid" && c.Router != "softmax":
 		return fmt.Errorf("model.moe.router: %q: must be sigmoid or softmax", c.Router)
 	case c.RouterDtype != "fp32" && c.RouterDtype != "bf16":

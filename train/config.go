@@ -46,7 +46,31 @@ func (c Config) Validate() error {
 	if err := c.Model.Validate(); err != nil {
 		return err
 	}
+	if n := c.activations(); n > maxActivations {
+		return fmt.Errorf("batch × seq: %d × %d need %d activations: must be at most %d", c.Batch, c.Seq, n, maxActivations)
+	}
 	return c.Optim.Validate()
+}
+
+// maxActivations bounds what one microbatch holds, 4 bytes each.
+const maxActivations = 1 << 31
+
+// activations estimates a microbatch's largest tensors: logits, and for each layer its hidden
+// rows and attention's probabilities. A token count over the bound stands for all the rest.
+func (c Config) activations() int64 {
+	m, tokens := c.Model, int64(c.Batch)*int64(c.Seq)
+	if tokens > maxActivations {
+		return tokens
+	}
+	layer := int64(m.Heads)*int64(c.Seq) + 4*int64(m.Hidden) + 8*int64(m.Width)
+	if strings.ContainsRune(m.Pattern, 'E') {
+		layer += 4 * int64(m.MoE.TopK) * int64(m.MoE.Hidden)
+	}
+	row := 2*int64(m.Vocab) + int64(len(m.Pattern))*layer
+	if row > maxActivations {
+		return row
+	}
+	return tokens * row
 }
 
 // Format is the format of weights and activations.

@@ -61,6 +61,8 @@ func TestBadInput(t *testing.T) {
 		{"train --set model.width", "must be path=value"},
 		{"train --set optim.lr=-1", "optim.lr: -1: must be above 0"},
 		{"train --set optim.decay=sudden", "constant, linear or cosine"},
+		{"train --set model.width=1048576 --set model.hidden=1048576", "parameters: must be at most"},
+		{"train --set batch=1048576 --set seq=1048576", "activations: must be at most"},
 		{"train --preset huge", "must be one of gpt, small, tiny"},
 		{"train --steps 0", "steps: 0: must be from 1"},
 		{"train --steps many", "--steps"},

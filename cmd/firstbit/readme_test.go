@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"firstbit/device"
 	"firstbit/experiments"
 	"firstbit/train"
 )
@@ -107,13 +106,7 @@ func presetTable(t *testing.T) string {
 	for _, name := range train.PresetNames() {
 		c, err := train.Preset(name)
 		require.NoError(t, err)
-		tr, err := train.New(c, device.New(device.Options{}))
-		require.NoError(t, err)
-		n := 0
-		for _, p := range tr.Model.Params() {
-			n += p.W.Len()
-		}
-		fmt.Fprintf(&b, "| %s | `%s` | %d | %d | %d × %d | %d |\n", name, c.Model.Pattern, c.Model.Width, c.Model.Vocab, c.Batch*c.Micro, c.Seq, n)
+		fmt.Fprintf(&b, "| %s | `%s` | %d | %d | %d × %d | %d |\n", name, c.Model.Pattern, c.Model.Width, c.Model.Vocab, c.Batch*c.Micro, c.Seq, c.Model.Params())
 	}
 	return b.String()
 }

@@ -1,0 +1,59 @@
+package tune
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/device"
+	"firstbit/lowp"
+	"firstbit/reduce"
+	"firstbit/trace"
+)
+
+var kernel = &device.Kernel{Name: "k", Fixed: reduce.MustPlan("n:seq/fp32; tie=low"), Fast: reduce.MustPlan("n:arrival/fp32; tie=low"),
+	Parts: []device.Part{{Name: "k.part", Outs: []string{"y"}}}}
+
+func planOf(t *testing.T, tuner *Tuner, step int) string {
+	t.Helper()
+	dev := device.New(device.Options{}, tuner.Middleware)
+	dev.At(step, 0, device.Fwd)
+	c := dev.In("scope").Open("name", kernel)
+	c.Write("y", lowp.FP32, 1)
+	c.Body = nil
+	c.Do()
+	return c.Plan.String()
+}
+
+func policy(t *testing.T, s string, steps trace.Set) *Policy {
+	t.Helper()
+	p, err := ParsePolicy(s)
+	require.NoError(t, err)
+	p.Steps = steps
+	return p
+}
+
+func TestRecipesAndPolicies(t *testing.T) {
+	require.Equal(t, "n:seq/fp32; tie=low", planOf(t, &Tuner{Recipe: "fixed"}, 1))
+	require.Equal(t, "n:arrival/fp32; tie=low", planOf(t, &Tuner{Recipe: "fast"}, 1))
+	reverse := policy(t, "*.part n:reverse", nil)
+	require.Equal(t, "n:reverse/fp32; tie=low", planOf(t, &Tuner{Recipe: "fast", Policies: []*Policy{reverse}}, 1), "a part's name names its Call")
+	require.Equal(t, []int{1, 1}, []int{reverse.Calls, reverse.Hits})
+	later := policy(t, "scope.name tie=naive", trace.Set{{Lo: 2, Hi: 9}})
+	require.Equal(t, "n:seq/fp32; tie=low", planOf(t, &Tuner{Recipe: "fixed", Policies: []*Policy{later}}, 1))
+	require.Equal(t, "n:seq/fp32; tie=naive", planOf(t, &Tuner{Recipe: "fixed", Policies: []*Policy{later}}, 2))
+	same := policy(t, "* tie=low", nil)
+	planOf(t, &Tuner{Recipe: "fixed", Policies: []*Policy{same}}, 1)
+	require.Equal(t, []int{1, 0}, []int{same.Calls, same.Hits}, "named, but nothing changed")
+}
+
+func TestMisfitsAreErrors(t *testing.T) {
+	tuner := &Tuner{Recipe: "fixed", Policies: []*Policy{policy(t, "*.name k:seq", nil)}}
+	planOf(t, tuner, 1)
+	require.ErrorContains(t, tuner.Err(), `plan for scope.name (k): plan has no reduction "k": this kernel's plan is n:seq/fp32; tie=low`)
+	for _, bad := range []string{"", "*", "* ", "* n:sideways"} {
+		_, err := ParsePolicy(bad)
+		require.Error(t, err, bad)
+	}
+	require.ErrorContains(t, ParseRecipe("canonical"), "fixed, fast")
+}
