@@ -18,6 +18,7 @@ const (
 
 var phaseNames = [phases]string{"init", "fwd", "rec", "bwd", "opt", "load"}
 
+// String is the name in traces and flags.
 func (p Phase) String() string { return phaseNames[p] }
 
 // ParsePhase is the inverse of Phase.String.
@@ -56,6 +57,7 @@ const (
 
 var kindNames = [kinds]string{"op", "metric", "state", "collective", "p2p", "draw", "batch", "optim", "load", "recompute", "module", "kernel"}
 
+// String is the name in traces.
 func (k Kind) String() string { return kindNames[k] }
 
 // Coord is a rank's place on the grid of parallel axes.

@@ -24,6 +24,7 @@ func ParseSchedule(s string) (Schedule, bool) {
 	return Schedule{Seed: seed}, err == nil
 }
 
+// String is what ParseSchedule reads.
 func (s Schedule) String() string {
 	if s.Real {
 		return "real"

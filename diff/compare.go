@@ -10,6 +10,7 @@ import (
 // NotComparable is an error about the pair, not about one trace.
 type NotComparable struct{ why string }
 
+// Error says why.
 func (e NotComparable) Error() string { return e.why }
 
 // Compare aligns two traces and reads the first mismatch.

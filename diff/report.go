@@ -102,7 +102,7 @@ func configDifferences(a, b map[string]any) []Field {
 	for n := range fa { // collected, sorted below
 		names[n] = true
 	}
-	for n := range fb {
+	for n := range fb { // sorted below
 		names[n] = true
 	}
 	var fields []Field

@@ -40,6 +40,7 @@ var table = [formats]spec{
 	INT32: {"int32", 32, 0, 0, math.MaxInt32, 32},
 }
 
+// String is the name in traces and flags.
 func (f Format) String() string { return table[f].name }
 
 // Parse reads a format's name.

@@ -66,6 +66,7 @@ func Given(order []int) Order {
 	return Order{kind: given, given: append([]int{}, order...), cache: new(programCache)}
 }
 
+// String is what ParseOrder reads.
 func (o Order) String() string {
 	name := kindNames[o.kind]
 	switch o.kind {

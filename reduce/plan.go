@@ -18,6 +18,7 @@ type Reduction struct {
 	FMA   bool        // products are fused into the sum
 }
 
+// String is the reduction as a plan writes it.
 func (r Reduction) String() string {
 	s := r.Name + ":" + r.Order.String() + "/" + r.Acc.String()
 	if r.FMA {
@@ -43,91 +44,6 @@ type plan struct {
 const maxItems = 64
 
 var errItem = errors.New("must be name:ORDER[/format][/fma] or name=value")
-
-// ParsePlan reads "k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low". The accumulate
-// format is fp32 unless given; "k:seq/fp32/fma" fuses products. Names are letters, digits, _, - and dots.
-func ParsePlan(s string) (Plan, error) {
-	var p plan
-	items := strings.SplitN(s, ";", maxItems+1)
-	if len(items) > maxItems {
-		return Plan{}, fmt.Errorf("plan: more than %d items", maxItems)
-	}
-	for _, item := range items {
-		if item = strings.TrimSpace(item); item == "" {
-			continue
-		}
-		if err := p.parseItem(item); err != nil {
-			return Plan{}, fmt.Errorf("plan item %.80q: %w", item, err)
-		}
-	}
-	return p.plan(), nil
-}
-
-func (p *plan) parseItem(item string) error {
-	i := strings.IndexAny(item, ":=")
-	if i < 0 {
-		return errItem
-	}
-	name, value := strings.TrimSpace(item[:i]), strings.TrimSpace(item[i+1:])
-	if name == "" || strings.ContainsFunc(name, notInName) {
-		return errItem
-	}
-	if p.has(name) {
-		return fmt.Errorf("%s is given twice", name)
-	}
-	if item[i] == ':' {
-		r, err := parseReduction(name, value)
-		p.reductions = append(p.reductions, r)
-		return err
-	}
-	if value == "" || strings.ContainsFunc(value, notInValue) {
-		return errItem
-	}
-	p.choices = append(p.choices, Choice{name, value})
-	return nil
-}
-
-func notInName(c rune) bool {
-	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.'
-}
-
-func notInValue(c rune) bool { return c <= ' ' || c > '~' || c == ':' || c == '=' }
-
-func parseReduction(name, s string) (Reduction, error) {
-	parts := strings.Split(s, "/")
-	for i := range parts {
-		parts[i] = strings.TrimSpace(parts[i])
-	}
-	r := Reduction{Name: name}
-	var err error
-	if r.Order, err = ParseOrder(parts[0]); err != nil {
-		return r, err
-	}
-	if len(parts) > 1 {
-		if r.Acc, err = lowp.Parse(parts[1]); err != nil {
-			return r, err
-		}
-		if !r.Acc.Float() || r.Acc == lowp.FP64 {
-			return r, fmt.Errorf("accumulate format %s: must be fp32, bf16 or fp16", r.Acc)
-		}
-	}
-	if len(parts) > 2 {
-		if parts[2] != "fma" || len(parts) > 3 {
-			return r, fmt.Errorf("%q: only /fma may follow the format", strings.Join(parts[2:], "/"))
-		}
-		r.FMA = true
-	}
-	return r, nil
-}
-
-// MustPlan is ParsePlan for constants.
-func MustPlan(s string) Plan {
-	p, err := ParsePlan(s)
-	if err != nil {
-		panic("reduce: a constant plan does not parse: " + err.Error())
-	}
-	return p
-}
 
 func (p plan) plan() Plan {
 	if len(p.reductions)+len(p.choices) == 0 {

@@ -93,6 +93,7 @@ func (r *Record) Key() Key {
 	return Key{r.Rank, r.Iteration, r.Microbatch, r.Phase, r.Kind, r.Scope, r.Name, r.Occurrence}
 }
 
+// String says where in the run the record stands.
 func (k Key) String() string {
 	return fmt.Sprintf("rank %d iteration %d microbatch %d %s %s %s", k.Rank, k.Iteration, k.Microbatch, k.Phase, k.Kind, Path(k.Scope, k.Name))
 }
@@ -120,6 +121,7 @@ const (
 
 var levelNames = []string{"off", "metrics", "semantic", "module", "op", "kernel"}
 
+// String is the name in flags.
 func (l Level) String() string { return levelNames[l] }
 
 // ParseLevel reads a level by name or number.
