@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"firstbit/lowp"
 )
@@ -20,18 +21,20 @@ type Revealed struct {
 	Verified bool   // random inputs give the tree's sum bit for bit
 }
 
-// Probe is the pair of numbers Reveal asks with: units beside a mask are absorbed, and
-// n of them are still counted exactly.
+// Probe is the pair of numbers Reveal asks with. Any sum of units is absorbed by the mask, and
+// is itself exact, so that what is left counts units.
 type Probe struct {
 	Mask, Unit float32
-	MaxLeaves  int // how many units the format counts exactly
+	MaxLeaves  int // how many leaves these two hold good for
 }
 
-// ProbeFor fits a probe to the format partial sums are rounded to.
+// ProbeFor fits a probe to the format partial sums are rounded to. A fused adder keeps 24 bits below
+// its largest addend, so all units together must lie below the 24th bit under the mask: far
+// apart in fp32 and bf16; in fp16 the units are subnormal. bf16 counts to 2⁸ exactly, fp16 to 2¹¹.
 func ProbeFor(acc lowp.Format) Probe {
 	switch acc {
-	case lowp.FP16: // ∞ is near: a low mask and small units
-		return Probe{Mask: 0x1p15, Unit: 0x1p-8, MaxLeaves: 1 << 10}
+	case lowp.FP16:
+		return Probe{Mask: 0x1p15, Unit: 0x1p-20, MaxLeaves: 1 << 10}
 	case lowp.BF16:
 		return Probe{Mask: 0x1p100, Unit: 1, MaxLeaves: 1 << 8}
 	}
@@ -46,7 +49,11 @@ var ErrNotASum = errors.New("reveal: the answers fit no tree of additions: not a
 //
 // With +M at i, −M at j and units elsewhere, every unit that meets M before −M does is absorbed: what
 // is left counts the leaves outside the smallest subtree of both. The sizes of those subtrees
-// determine the tree, also where an adder takes more than two at once.
+// determine the tree, also where an adder takes more than two at once. It takes
+// n−1 calls for a chain from leaf 0, up to n(n−1)/2 for one that ends there.
+//
+// The tree is then replayed on random values of acc. For a fused adder that holds the box to
+// the alignment and rounding of Tree.Sum, so one that rounds in its own way is revealed but not verified.
 //
 // Source: Xie, Gao & Hong 2024, "FPRev: Revealing the Order of Floating-Point Summation".
 func Reveal(n int, sum Summer, acc lowp.Format) (Revealed, error) {
@@ -55,14 +62,11 @@ func Reveal(n int, sum Summer, acc lowp.Format) (Revealed, error) {
 		return Revealed{}, fmt.Errorf("reveal: n = %d: must be from 1 to %d for sums held in %s", n, p.MaxLeaves, acc)
 	}
 	r := revealer{n: n, sum: sum, probe: p, x: make([]float32, n)}
-	leaves := upTo(0, n, 1)
-	t, err := r.build(leaves)
+	t, _, err := r.build(upTo(0, n, 1), n+1)
 	if err != nil {
 		return Revealed{}, err
 	}
-	out := Revealed{Tree: t, Calls: r.calls, Class: classify(t, n)}
-	out.Verified = verify(t, n, sum, acc)
-	return out, nil
+	return Revealed{Tree: t, Calls: r.calls, Class: classify(t, n), Verified: verify(t, n, sum, acc)}, nil
 }
 
 type revealer struct {
@@ -87,95 +91,90 @@ func (r *revealer) size(i, j int) (int, error) {
 	return r.n - int(outside), nil
 }
 
-// build is the subtree over the given leaves.
-func (r *revealer) build(leaves []int) (Tree, error) {
-	if len(leaves) == 1 {
-		return Tree{Leaf: leaves[0]}, nil
-	}
-	i := leaves[0]
+// build is the kid of a node of parent leaves that holds leaves[0], and the leaves of its siblings:
+// those that meet leaves[0] only at that node.
+func (r *revealer) build(leaves []int, parent int) (t Tree, siblings []int, err error) {
 	bySize := map[int][]int{}
-	sizes := []int{}
+	var sizes []int
 	for _, j := range leaves[1:] {
-		s, err := r.size(i, j)
-		if err != nil {
-			return Tree{}, err
-		}
-		if bySize[s] == nil {
+		s, err := r.size(leaves[0], j)
+		switch {
+		case err != nil:
+			return Tree{}, nil, err
+		case s > parent:
+			return Tree{}, nil, ErrNotASum
+		case s == parent:
+			siblings = append(siblings, j)
+			continue
+		case bySize[s] == nil:
 			sizes = append(sizes, s)
 		}
 		bySize[s] = append(bySize[s], j)
 	}
-	sortInts(sizes)
-	t, have := Tree{Leaf: i}, 1
-	for _, s := range sizes { // from i outwards, one node at a time
-		have += len(bySize[s])
-		if have != s {
-			return Tree{}, ErrNotASum
+	slices.Sort(sizes)
+	t = Tree{Leaf: leaves[0]}
+	have := 1
+	for _, s := range sizes { // from leaves[0] outwards, one node at a time
+		rest := bySize[s]
+		if have += len(rest); have != s {
+			return Tree{}, nil, ErrNotASum
 		}
-		kids, err := r.siblings(bySize[s], s)
-		if err != nil {
-			return Tree{}, err
-		}
-		t = Tree{Kids: append([]Tree{t}, kids...)}
-	}
-	return t, nil
-}
-
-// siblings splits leaves into the kids of a node that holds size leaves: two leaves of
-// different kids meet only at the node itself.
-func (r *revealer) siblings(leaves []int, size int) ([]Tree, error) {
-	var kids []Tree
-	for len(leaves) > 0 {
-		kid, rest := []int{leaves[0]}, []int{}
-		for _, j := range leaves[1:] {
-			s, err := r.size(leaves[0], j)
-			switch {
-			case err != nil:
-				return nil, err
-			case s > size:
-				return nil, ErrNotASum
-			case s == size:
-				rest = append(rest, j)
-			default:
-				kid = append(kid, j)
+		kids := []Tree{t}
+		for len(rest) > 0 {
+			var kid Tree
+			if kid, rest, err = r.build(rest, s); err != nil {
+				return Tree{}, nil, err
 			}
+			kids = append(kids, kid)
 		}
-		t, err := r.build(kid)
-		if err != nil {
-			return nil, err
-		}
-		kids, leaves = append(kids, t), rest
+		t = Tree{Kids: kids}
 	}
-	return kids, nil
+	return t, siblings, nil
 }
 
-func sortInts(x []int) {
-	for i := range x {
-		for j := i; j > 0 && x[j-1] > x[j]; j-- {
-			x[j-1], x[j] = x[j], x[j-1]
-		}
-	}
-}
-
-// classify names the first order whose tree this is.
+// classify names the first order whose tree this is, of those the tree itself suggests:
+// blocks or slices as long as the chain that starts at leaf 0, lanes as many as its first stride.
 func classify(t Tree, n int) string {
 	if fused(t) {
 		return "fused"
 	}
+	c := t.canonical()
+	run, stride := firstChain(c)
 	names := []string{"seq", "reverse", "pairwise"}
-	for w := 2; w < n; w *= 2 {
-		names = append(names, fmt.Sprintf("blocked(%d)", w), fmt.Sprintf("lanes(%d)", w))
+	if run > 1 {
+		names = append(names, fmt.Sprintf("blocked(%d)", run), fmt.Sprintf("splitk(%d)", (n+run-1)/run))
 	}
-	for s := 2; s < n && s <= 64; s++ {
-		names = append(names, fmt.Sprintf("splitk(%d)", s))
+	if stride > 1 && stride&(stride-1) == 0 {
+		names = append(names, fmt.Sprintf("lanes(%d)", stride))
 	}
-	want := t.canonical().String()
+	want := c.String()
 	for _, name := range names {
 		if MustOrder(name).Tree(n).canonical().String() == want {
 			return name
 		}
 	}
 	return "other"
+}
+
+// firstChain follows leaf 0 of a canonical tree outwards: how many leaves 0, 1, 2, … are added one
+// by one, and the leaf that leaf 0 meets first, 0 if it meets a sum.
+func firstChain(t Tree) (run, stride int) {
+	var path []Tree // from the root down to the node of leaf 0
+	for ; !t.isLeaf(); t = t.Kids[0] {
+		path = append(path, t)
+	}
+	run = 1
+	for i := len(path) - 1; i >= 0; i-- {
+		second := path[i].Kids[1]
+		if i == len(path)-1 && second.isLeaf() {
+			stride = second.Leaf
+		}
+		if !second.isLeaf() || second.Leaf != run {
+			break
+		}
+		run++
+	}
+	return run, stride
 }
 
 func fused(t Tree) bool {
