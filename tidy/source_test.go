@@ -25,7 +25,9 @@ func checkMapRanges(packages []*typed) (found []string) {
 			excused := p.commented(f, justified)
 			sorted := p.sortedArguments(f)
 			flag := func(n ast.Node, what string) {
-				if line := p.m.fset.Position(n.Pos()).Line; !excused[line] && !excused[line-1] {
+				at := p.m.fset.Position(n.Pos())
+				above, commented := excused[at.Line-1]
+				if _, here := excused[at.Line]; !here && !(commented && above == at.Column) {
 					found = append(found, p.find(n.Pos(), "%s in no order, without a comment saying why the order reaches nothing", what))
 				}
 			}
@@ -57,13 +59,15 @@ func isMap(t types.Type) bool {
 	return ok
 }
 
-// commented are the lines of a file that have a matching comment.
-func (p *typed) commented(f *ast.File, pattern *regexp.Regexp) map[int]bool {
-	lines := map[int]bool{}
+// commented are the lines of a file that have a matching comment, with its column: that of
+// a comment on a line of its own is the column of the statement below.
+func (p *typed) commented(f *ast.File, pattern *regexp.Regexp) map[int]int {
+	lines := map[int]int{}
 	for _, group := range f.Comments {
 		for _, c := range group.List {
 			if pattern.MatchString(c.Text) {
-				lines[p.m.fset.Position(c.End()).Line] = true
+				at := p.m.fset.Position(c.Pos())
+				lines[at.Line] = at.Column
 			}
 		}
 	}
@@ -111,6 +115,9 @@ func sums[M ~map[int]float32](m map[int]float32, n named, g M, s sync.Map, v ref
 	s.Range(func(a, b any) bool { return true }) // want
 	_ = v.MapKeys() // want
 	// The next line is not excused by this one: it only mentions order.
+	for range m { // want
+	}
+	sum++ // sorted below, but that is about this line
 	for range m { // want
 	}
 	return
