@@ -168,6 +168,18 @@ func TestRevealRefuses(t *testing.T) {
 		return MustOrder(fmt.Sprintf("perm(%d)", calls)).Tree(9).Sum(x, lowp.FP32)
 	}, lowp.FP32)
 	require.True(t, err != nil || !got.Verified)
+	// Two leaves outside for each pair of 0: subtrees of 2 leaves that would have to hold 4.
+	_, err = Reveal(4, func(x []float32) float32 { return 2 }, lowp.FP32)
+	require.ErrorIs(t, err, ErrNotASum, "more leaves than the subtree has room for")
+	_, err = Reveal(4, func(x []float32) float32 { return 0 }, lowp.FP32)
+	require.NoError(t, err, "nothing outside is one fused adder of four")
+	_, err = Reveal(4, func(x []float32) float32 {
+		if x[0] > 1 && x[1] < 0 {
+			return 1
+		}
+		return 0
+	}, lowp.FP32)
+	require.ErrorIs(t, err, ErrNotASum, "fewer leaves than the subtree has")
 	_, err = Reveal(300, func(x []float32) float32 { return 0 }, lowp.BF16)
 	require.ErrorContains(t, err, "from 1 to 256")
 	seq32 := Seq.Tree(6)
