@@ -162,6 +162,7 @@ func BenchmarkStep(b *testing.B) {
 				n.tokens.I32()[i], n.targets.I32()[i] = int32(i*7%512), int32(i*11%512)
 			}
 			b.ReportAllocs()
+			n.forwardBackward() // the first step makes the tensors
 			for b.Loop() {
 				n.forwardBackward()
 			}
