@@ -5,47 +5,96 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Mnemonics of Go's assemblers: arm64 FMADD… FNMSUB…, riscv64 FMADDS…, ppc64le FMADD FMSUB…,
-# s390x FMADD FMSUB, amd64 VFMADD231SS….
-fused='[[:space:]](V?FN?M(ADD|SUB)[A-Z0-9]*|WFN?M[AS][DSX]B)[[:space:]]'
+# The mnemonics of Go's assemblers: FMADDD FNMSUBS… on arm64 and riscv64, FMADD FMSUBS… on ppc64le
+# and s390x, FMADDF… on loong64, VFMADD231SD VFMSUBADD213PS… on amd64; vectors are WFMADB,
+# XSMADDADP, VFMLA, VFMACC and their like.
+mnemonics='V?FN?M(ADD|SUB)[A-Z0-9]*|[VW]FN?M[AS][DSX]?B|X[SV]N?M(ADD|SUB)[AM][A-Z]P|VFML[AS]|VFN?M(ACC|SAC|ADD|SUB)(VV|VF)'
 
-listing() { # listing GOARCH GOAMD64 PACKAGES…
-  local arch=$1 level=$2
-  shift 2
-  # Only this module's packages are listed; the go command replays a cached listing.
-  GOARCH=$arch GOAMD64=$level CGO_ENABLED=0 go build -gcflags='firstbit/...=-S' -o /dev/null "$@" 2>&1
+# fused prints the functions of a listing that hold such an instruction, with file and line.
+# An instruction's fields are its offset with its position, its mnemonic, and its operands.
+fused() {
+  awk -F '\t' -v mnemonics="^($mnemonics)\$" '
+    / STEXT / { split($0, name, " STEXT ") }
+    /^\t0x/ && $3 ~ mnemonics { match($2, /\(.*\)/); print name[1], $3, substr($2, RSTART + 1, RLENGTH - 2) }'
 }
 
-count() { grep -cE "$fused" || true; }
+# list GOARCH GOAMD64 prints the instructions of every package of the module. A generic
+# function is compiled where it is instantiated, a main package among them. The go command
+# replays the listing of what it finds in its cache.
+list() {
+  GOARCH=$1 GOAMD64=$2 CGO_ENABLED=0 go build -gcflags='firstbit/...=-S' ./... 2>&1
+}
 
-# The negative control: this program fuses, and must be seen to.
-control=$(mktemp -d)
-trap 'rm -rf "$control"' EXIT
-mkdir -p "$control/p"
-cat >"$control/go.mod" <<'M'
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# The negative control: of these functions all that say so must be seen to fuse, at either
+# width, across statements, inlined, generic, and none that converts.
+mkdir -p "$dir/control/generic" "$dir/control/main"
+cat >"$dir/control/go.mod" <<'GO'
 module firstbit
-go 1.26
-M
-cat >"$control/p/p.go" <<'P'
-package p
 
-func Fused(x, y, z float64) float64 { return x*y + z }
-P
+go 1.26
+GO
+cat >"$dir/control/generic/generic.go" <<'GO'
+package generic
+
+//go:noinline
+func Fused[T float32 | float64](x, y, z T) T { return x*y + z }
+
+//go:noinline
+func Converted[T float32 | float64](x, y, z T) T { return T(x*y) + z }
+
+func Product(x, y float64) float64 { return x * y }
+GO
+cat >"$dir/control/main/main.go" <<'GO'
+package main
+
+import "firstbit/generic"
+
+//go:noinline
+func fusedSum(x, y, z float64) float64 { return x*y + z }
+
+//go:noinline
+func fusedStatements(x, y, z float32) float32 { p := x * y; z += p; return z }
+
+//go:noinline
+func fusedInlined(x, y, z float64) float64 { return generic.Product(x, y) + z }
+
+//go:noinline
+func fusedMemory(s []float32, x, y, z float32) { s[0] = x * y; s[1] = s[0] + z }
+
+//go:noinline
+func converted(x, y, z float32) float32 { return float32(x*y) + z }
+
+func main() {
+	s := make([]float32, 2)
+	fusedMemory(s, 1, 2, 3)
+	println(fusedSum(1, 2, 3), fusedStatements(1, 2, 3), fusedInlined(1, 2, 3), converted(1, 2, 3))
+	println(generic.Fused[float32](1, 2, 3), generic.Fused[float64](1, 2, 3), generic.Converted[float32](1, 2, 3), generic.Converted[float64](1, 2, 3))
+}
+GO
+must='generic.Fused[go.shape.float32]
+generic.Fused[go.shape.float64]
+fusedInlined
+fusedMemory
+fusedStatements
+fusedSum'
 
 status=0
-for target in arm64/v1 riscv64/v1 ppc64le/v1 s390x/v1 amd64/v3; do
+for target in arm64/v1 riscv64/v1 ppc64le/v1 s390x/v1 loong64/v1 amd64/v3; do
   arch=${target%/*} level=${target#*/}
-  seen=$(cd "$control" && listing "$arch" "$level" ./p | count)
-  if [ "$seen" -eq 0 ]; then
-    echo "$target: the control's fused instruction was not seen: the search is broken"
+  seen=$(cd "$dir/control" && list "$arch" "$level" | fused | sed 's/ .*//; s/^main\.//; s/^firstbit\///' | LC_ALL=C sort)
+  if [ "$seen" != "$(LC_ALL=C sort <<<"$must")" ]; then
+    printf '%s: the control must show exactly\n%s\nbut shows\n%s\n' "$target" "$must" "$seen"
     exit 1
   fi
-  listing "$arch" "$level" ./cmd/firstbit >"$control/listing" || { tail -5 "$control/listing"; exit 1; }
-  instructions=$(grep -cE '^[[:space:]]+0x' "$control/listing" || true)
-  found=$(count <"$control/listing")
-  echo "$target: $found fused instructions among $instructions"
-  if [ "$found" -ne 0 ] || [ "$instructions" -lt 10000 ]; then
-    grep -E "$fused" "$control/listing" | head -5
+  list "$arch" "$level" >"$dir/listing" || { tail -5 "$dir/listing"; exit 1; }
+  instructions=$(grep -cE '^[[:space:]]+0x' "$dir/listing" || true)
+  fused <"$dir/listing" >"$dir/found"
+  echo "$target: $(wc -l <"$dir/found") fused instructions among $instructions; the control's $(wc -l <<<"$must") were seen"
+  if [ -s "$dir/found" ] || [ "$instructions" -lt 10000 ]; then
+    head -20 "$dir/found"
     status=1
   fi
 done
