@@ -7,10 +7,7 @@ test: ## the tests
 	go test ./...
 
 check: ## vet, gofmt, the race detector, the search for fused instructions
-	go vet ./...
-	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "gofmt: $$files"; exit 1; fi
-	go test -race -short ./kernel ./device ./train ./trace ./experiments
-	scripts/fusion.sh
+	scripts/check.sh
 
 arch: ## the same bits natively, on arm64 under qemu-user, and as wasm under Node
 	scripts/arch.sh
