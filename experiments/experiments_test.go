@@ -14,6 +14,9 @@ import (
 func TestEveryCauseReproduces(t *testing.T) {
 	for _, c := range Causes() {
 		t.Run(c.ID, func(t *testing.T) {
+			if testing.Short() && c != auxLossAtomics {
+				t.Skip("one story is enough for the race detector")
+			}
 			t.Parallel()
 			r, err := c.Reproduce(nil)
 			require.NoError(t, err)

@@ -19,6 +19,9 @@ const goldenFile = "testdata/golden.json"
 // Fingerprints of a few steps: one file for all architectures.
 func TestGolden(t *testing.T) {
 	got := map[string][]string{}
+	if testing.Short() {
+		t.Skip("takes minutes under the race detector")
+	}
 	for _, preset := range []string{"tiny", "small"} {
 		for _, precision := range []string{"fp32", "bf16", "fp64"} {
 			for _, recipe := range []string{"fixed", "fast"} {

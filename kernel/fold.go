@@ -68,6 +68,14 @@ func add[T libm.Float](f Fold, a, b T) T {
 	return s
 }
 
+// enter is a leaf as it enters a sum: a value of the accumulate format.
+func enter[T libm.Float](f Fold, leaf T) T {
+	if x, ok := any(leaf).(float32); ok && f.Acc != lowp.FP32 {
+		return T(f.Acc.Round(x))
+	}
+	return leaf
+}
+
 // mulAdd is acc + a·b by the Fold: the product rounded first, or fused.
 func mulAdd[T libm.Float](f Fold, acc, a, b T) T {
 	if f.FMA {
@@ -75,13 +83,13 @@ func mulAdd[T libm.Float](f Fold, acc, a, b T) T {
 			return T(f.Acc.Round(lowp.FMA32(float32(a), float32(b), x)))
 		}
 	}
-	return add(f, acc, T(a*b))
+	return add(f, acc, enter(f, T(a*b)))
 }
 
 // Run folds the N values leaf returns. It is the definition of a Fold; the fast paths of
 // kernels agree with it bit for bit.
 func Run[T libm.Float](f Fold, leaf func(i int) T) T {
-	return run(f, func(acc T, i int) T { return add(f, acc, leaf(i)) })
+	return run(f, func(acc T, i int) T { return add(f, acc, enter(f, leaf(i))) })
 }
 
 // run is the stack machine: step adds leaf i to an accumulator.
@@ -172,7 +180,7 @@ func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 		fill(acc, Negzero[T]())
 		for c := range step.Count {
 			for j, v := range row(f.leaf(step.Start + c*step.Stride)) {
-				acc[j] = add(f, acc[j], v)
+				acc[j] = add(f, acc[j], enter(f, v))
 			}
 		}
 	}

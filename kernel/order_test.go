@@ -250,6 +250,27 @@ func TestFoldsAreTheirDefinition(t *testing.T) {
 	require.True(t, math.Signbit(float64(Sum(inOrder(1), neg, 1))), "−0 stays −0")
 }
 
+// Partial sums held in a narrow format: leaves enter rounded to it, and the tree says the bits.
+func TestNarrowSumsAreTheirTree(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, acc := range []lowp.Format{lowp.BF16, lowp.FP16} {
+		for _, order := range orders {
+			for _, n := range []int{1, 2, 9, 33} {
+				f := Fold{Program: reduce.MustOrder(order).Program(n), Acc: acc}
+				for range 50 {
+					x, y := random32(r, n), make([]float32, 1)
+					want := reduce.MustOrder(order).Tree(n).Sum(x, acc)
+					require.Equal(t, math.Float32bits(want), math.Float32bits(Sum(f, x, 1)), "%s n=%d %v", order, n, acc)
+					MatMul(y, 1, RowMajor(x, n), RowMajor(ones32(n), 1), 1, 1, n, f)
+					require.Equal(t, math.Float32bits(want), math.Float32bits(y[0]), "matmul %s n=%d %v", order, n, acc)
+					SumRows(f, y, x, 1)
+					require.Equal(t, math.Float32bits(want), math.Float32bits(y[0]), "rows %s n=%d %v", order, n, acc)
+				}
+			}
+		}
+	}
+}
+
 func every2(x []float32) []float32 {
 	var y []float32
 	for i := 0; i < len(x); i += 2 {

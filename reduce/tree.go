@@ -223,18 +223,18 @@ func (t Tree) Ulps() int {
 	return most + 1
 }
 
-// Sum is the definition of a tree: leaves are values of x; the two kids of a node are added in
-// fp32 and rounded to acc. A node of more than two kids is a fused adder, see fusedSum.
+// Sum is the definition of a tree: leaves are values of x, rounded to acc as they enter; the two
+// kids of a node are added in fp32 and rounded to acc. A node of more than two kids is a fused
+// adder, see fusedSum.
 //
-// The values of x must be values of acc. Then a node is the correctly rounded sum of its kids
-// (Figueroa 1995), and whoever adds by the tree gets its bits. Of other values the tree does not
-// say enough: an accumulator rounds the value it starts with, and adds the next ones as they are.
+// Since every kid is a value of acc, a node is the correctly rounded sum of its kids (Figueroa
+// 1995), and whoever adds by the tree gets its bits.
 func (t Tree) Sum(x []float32, acc lowp.Format) float32 {
 	switch {
 	case t.isEmpty():
 		return float32(math.Copysign(0, -1))
 	case t.isLeaf():
-		return x[t.Leaf]
+		return acc.Round(x[t.Leaf])
 	case len(t.Kids) == 2:
 		return acc.Round(t.Kids[0].Sum(x, acc) + t.Kids[1].Sum(x, acc))
 	}
