@@ -1,0 +1,97 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// BenchmarkProduct512 puts the product beside the yardstick at 512³, one after the other in one run, so that
+// the ratio can be read: MatMul packs, the plain tile does not. On one processor.
+func BenchmarkProduct512(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const n = 512
+	r := rand.New(rand.NewPCG(1, 1))
+	x, y, c := random32(r, n*n), random32(r, n*n), make([]float32, n*n)
+	mx, my := RowMajor(x, n), RowMajor(y, n)
+	run := func(name string, f func()) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				f()
+			}
+			flops(b, 2*n*n*n)
+		})
+	}
+	run("tile4x2", func() { tile4x2(c, x, y, n) })
+	for _, order := range []string{"seq", "reverse", "blocked(64)", "lanes(8)", "splitk(4)", "pairwise"} {
+		f := foldOf(order, n)
+		run("NN "+order, func() { MatMul(c, n, mx, my, n, n, n, f) })
+	}
+	seq := inOrder(n)
+	run("NT seq", func() { MatMul(c, n, mx, my.T(), n, n, n, seq) })
+	run("TN seq", func() { MatMul(c, n, mx.T(), my, n, n, n, seq) })
+}
+
+// BenchmarkGrouped is the experts' products over 512 rows of 8 experts, one without rows.
+func BenchmarkGrouped(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const rows, d, f = 512, 64, 128
+	offsets := []int32{0, 90, 130, 130, 250, 300, 411, 480, 512}
+	r := rand.New(rand.NewPCG(1, 1))
+	x, w, y, dw := random32(r, rows*d), random32(r, 8*d*f), make([]float32, rows*f), make([]float32, 8*d*f)
+	fold := inOrder(d)
+	folds := make([]Fold, rows)
+	for n := range folds {
+		folds[n] = inOrder(n)
+	}
+	run := func(name string, do func()) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				do()
+			}
+			flops(b, 2*rows*d*f)
+		})
+	}
+	run("NN", func() { GroupedMatMul(y, x, w, offsets, d, f, false, fold) })
+	run("NT", func() { GroupedMatMul(y, x, w, offsets, d, f, true, fold) })
+	run("weight", func() { GroupedMatMulWeight(dw, x, y, offsets, d, f, func(n int) Fold { return folds[n] }) })
+}
+
+// BenchmarkRows is the kernels over rows that have no benchmark of their own.
+func BenchmarkRows(b *testing.B) {
+	const rows, d, e, k = 512, 128, 16, 2
+	r := rand.New(rand.NewPCG(1, 1))
+	x, y, dy, w, rstd := random32(r, rows*d), make([]float32, rows*d), random32(r, rows*d), random32(r, d), random32(r, rows)
+	dw, scores, out, dout := make([]float32, d), random32(r, rows*e), make([]float32, rows*e), random32(r, rows*e)
+	index, order, inverse, offsets := make([]int32, rows*k), make([]int32, rows*k), make([]int32, rows*k), make([]int32, e+1)
+	TopK(index, scores, nil, e, k, TieLow)
+	Permute(order, inverse, offsets, index, e, k)
+	slots, chosen, sum, prob := random32(r, rows*k*d), random32(r, rows*k), make([]float32, rows), make([]float32, rows*k)
+	fd, fe, fk, frows, tree := inOrder(d), inOrder(e), inOrder(k), inOrder(rows), foldOf("pairwise", rows)
+	for _, c := range []struct {
+		name string
+		n    int
+		do   func()
+	}{
+		{"RMSNormBackward", rows * d, func() { RMSNormBackward(y, dy, x, w, rstd, d, fd) }},
+		{"RMSNormWeightBackward", rows * d, func() { RMSNormWeightBackward(dw, dy, x, rstd, d, frows) }},
+		{"ReLU2Backward", rows * d, func() { ReLU2Backward(y, dy, x) }},
+		{"Add", rows * d, func() { Add(y, x, dy) }},
+		{"SumRows seq", rows * d, func() { SumRows(frows, dw, x, d) }},
+		{"SumRows pairwise", rows * d, func() { SumRows(tree, dw, x, d) }},
+		{"Sigmoid", rows * e, func() { Sigmoid(out, scores) }},
+		{"Softmax", rows * e, func() { Softmax(out, scores, e, fe) }},
+		{"SoftmaxBackward", rows * e, func() { SoftmaxBackward(out, dout, scores, e, fe) }},
+		{"ZLoss", rows * e, func() { ZLoss(scores, e, 1, fe, frows) }},
+		{"ZLossBackward", rows * e, func() { ZLossBackward(out, scores, e, 1, 1, fe) }},
+		{"ProbShare", rows * e, func() { ProbShare(out, scores, e, fe) }},
+		{"Normalize", rows * k, func() { Normalize(prob, sum, chosen, k, 1, fk) }},
+		{"Permute", rows * k, func() { Permute(order, inverse, offsets, index, e, k) }},
+		{"GatherRows", rows * k * d, func() { GatherRows(slots, x, order, k, d) }},
+		{"CombineSlots", rows * k * d, func() { CombineSlots(y, slots, inverse, k, d, fk) }},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchBytes(b, c.n, c.do) })
+	}
+}
