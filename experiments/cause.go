@@ -65,7 +65,10 @@ type half struct {
 }
 
 // catalog lists the causes in the order of the catalog's parts.
-var catalog = []*Cause{dprobAtomics, auxLossAtomics, topkTies, bitFlip}
+var catalog = []*Cause{
+	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, unpermuteScatter, // A
+	topkTies, bitFlip, // B
+}
 
 // Causes lists the catalog.
 func Causes() []*Cause { return catalog }
