@@ -1,7 +1,8 @@
 // Package libm is the elementary functions, with the same bits on every architecture.
 //
 // The standard library's Exp and Log are assembly on some processors and differ in the
-// last bit. These are plain Go, every product that meets a sum rounded first.
+// last bit. These are plain Go, every product that meets a sum rounded first. Of the
+// standard library they use what is exact everywhere: Abs, Copysign, Frexp, the bits.
 package libm
 
 import "math"
@@ -15,7 +16,7 @@ const (
 	log2e = 1.44269504088896338700e+00
 )
 
-// Exp is eˣ, within 1 ulp.
+// Exp is eˣ, within 1 ulp: subnormal below −708.39, 0 below −745.13, ∞ above 709.78.
 //
 // Source: FreeBSD msun e_exp.c: x = k·ln2 + r, |r| ≤ ln2/2, eʳ by a rational
 // function of r², scaled by 2ᵏ.
@@ -62,7 +63,7 @@ func scale(y float64, k int) float64 {
 	return float64(float64(y*math.Float64frombits(uint64(k+64+1023)<<52)) * 0x1p-64)
 }
 
-// Log is the natural logarithm, within 1 ulp.
+// Log is the natural logarithm, within 1 ulp: −∞ at ±0, NaN below.
 //
 // Source: FreeBSD msun e_log.c: x = 2ᵏ·(1+f), log(1+f) by s = f/(2+f) and a
 // polynomial in s².
@@ -101,26 +102,26 @@ func Log(x float64) float64 {
 	return float64(k*ln2Hi) - ((half - (float64(s*(half+r)) + float64(k*ln2Lo))) - f)
 }
 
-// Cos is the cosine for x in [0, π], which is what learning-rate schedules ask for,
-// within 2 ulp of 1.
+// Log1p is log(1+x) for x ≥ −1, within 2 ulp, also where 1+x has lost x.
 //
-// Source: Taylor series to x²⁴ about 0 after halving the angle: cos x = 2cos²(x/2) − 1.
-func Cos(x float64) float64 {
-	if !(x >= 0 && x <= math.Pi) {
-		panic("libm: Cos is for angles from 0 to π")
+// Source: the correction of HP's calculators, as in FreeBSD msun s_log1p.c: with
+// u = 1+x rounded, log(1+x) = log u + (x−(u−1))/u.
+func Log1p(x float64) float64 {
+	u := 1 + x
+	switch {
+	case u == 1: // x and its sign
+		return x
+	case u == 0 || !(math.Abs(x) < 0x1p53): // −∞, NaN, or 1 is lost in x and its error with it
+		return Log(u)
 	}
-	h := x / 2
-	t := float64(h * h)
-	sum, term := 1.0, 1.0
-	for n := 1; n <= 12; n++ {
-		term = -float64(term*t) / float64(float64(2*n-1)*float64(2*n))
-		sum += term
-	}
-	return float64(2*float64(sum*sum)) - 1
+	return Log(u) + (x-(u-1))/u
 }
 
-// IPow is xⁿ for n ≥ 0 by squaring.
+// IPow is xⁿ for n ≥ 0 by squaring: at most 2·log₂n products, each rounded.
 func IPow(x float64, n int) float64 {
+	if n < 0 {
+		panic("libm: IPow is for exponents from 0 up")
+	}
 	y := 1.0
 	for ; n > 0; n >>= 1 {
 		if n&1 == 1 {
@@ -129,20 +130,4 @@ func IPow(x float64, n int) float64 {
 		x = float64(x * x)
 	}
 	return y
-}
-
-// ExpOf is eˣ at the width of T: computed in float64 and rounded once.
-func ExpOf[T Float](x T) T { return T(Exp(float64(x))) }
-
-// LogOf is the natural logarithm at the width of T.
-func LogOf[T Float](x T) T { return T(Log(float64(x))) }
-
-// Sigmoid is 1/(1+e⁻ˣ) at the width of T: computed in float64 and rounded once.
-func Sigmoid[T Float](x T) T {
-	v := float64(x)
-	if v >= 0 {
-		return T(1 / (1 + Exp(-v)))
-	}
-	e := Exp(v)
-	return T(e / (1 + e))
 }
