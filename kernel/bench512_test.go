@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // BenchmarkProduct512 puts the product beside the yardstick at 512³, one after the other in one run, so that
@@ -29,6 +30,18 @@ func BenchmarkProduct512(b *testing.B) {
 		run("NN "+order, func() { MatMul(c, n, mx, my, n, n, n, f) })
 	}
 	seq := inOrder(n)
+	b.Run("NN seq beside tile4x2", func(b *testing.B) { // in turn, the fastest of each: other work on the machine hits both
+		f, plain, packed := inOrder(n), time.Hour, time.Hour
+		for b.Loop() {
+			start := time.Now()
+			tile4x2(c, x, y, n)
+			plain = min(plain, time.Since(start))
+			start = time.Now()
+			MatMul(c, n, mx, my, n, n, n, f)
+			packed = min(packed, time.Since(start))
+		}
+		b.ReportMetric(plain.Seconds()/packed.Seconds(), "×tile4x2")
+	})
 	run("NT seq", func() { MatMul(c, n, mx, my.T(), n, n, n, seq) })
 	run("TN seq", func() { MatMul(c, n, mx.T(), my, n, n, n, seq) })
 }
