@@ -91,6 +91,12 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 	return r, nil
 }
 
+// Stages is how many runs and levels Reproduce reports as it goes.
+func (c *Cause) Stages() int {
+	const levels = int(trace.Kernel)
+	return 2 + levels + 2 + 2*len(c.halves)
+}
+
 // judge says what is not as it must be.
 func (r *Result) judge(c *Cause) {
 	require := func(ok bool, format string, a ...any) {

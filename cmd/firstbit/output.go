@@ -23,6 +23,7 @@ func newProgress(what string, total int) *progress {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return &progress{}
 	}
+	what += " "
 	return &progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))}
 }
@@ -35,7 +36,7 @@ func (p *progress) step() {
 
 func (p *progress) say(what string) {
 	if p.bar != nil {
-		p.bar.Describe(what)
+		p.bar.Describe(what + " ")
 		_ = p.bar.Add(1)
 	}
 }

@@ -53,7 +53,7 @@ func reproduce(causes []*experiments.Cause, asJSON bool, out io.Writer) error {
 	ok := true
 	results := []*experiments.Result{}
 	for i, cause := range causes {
-		bar := newProgress(cause.ID, -1)
+		bar := newProgress(cause.ID, cause.Stages())
 		r, err := cause.Reproduce(bar.say)
 		bar.done()
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pkg/profile"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"firstbit/device"
 	"firstbit/experiments"
@@ -172,7 +173,10 @@ type stepJSON struct {
 }
 
 func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
-	bar := newProgress("train", s.Config.Steps)
+	bar := &progress{} // the lines of a printed table are progress enough
+	if asJSON || !term.IsTerminal(int(os.Stdout.Fd())) {
+		bar = newProgress("train", s.Config.Steps)
+	}
 	header := false
 	s.Each = func(r train.Result) {
 		bar.step()
