@@ -13,13 +13,13 @@ import (
 type sampler func(r *rand.Rand) float64
 
 func within(lo, hi float64) sampler {
-	return func(r *rand.Rand) float64 { return lo + (hi-lo)*r.Float64() }
+	return func(r *rand.Rand) float64 { return lo + float64((hi-lo)*r.Float64()) }
 }
 
 // binades draws a magnitude of any binade from 2^lo to 2^hi, and a sign where asked for.
 func binades(lo, hi int, signed bool) sampler {
 	return func(r *rand.Rand) float64 {
-		x := math.Ldexp(1+r.Float64(), lo+r.IntN(hi-lo))
+		x := math.Ldexp(1+float64(r.Float64()), lo+r.IntN(hi-lo))
 		if signed && r.IntN(2) == 0 {
 			return -x
 		}

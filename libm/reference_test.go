@@ -44,7 +44,7 @@ func bigLog(x *big.Float) *big.Float {
 		return bigLogNearOne(x)
 	}
 	f, e2 := math.Frexp(near)
-	y := float(math.Log(f) + math.Ln2*float64(e2))
+	y := float(math.Log(f) + float64(math.Ln2*float64(e2)))
 	e := bigExp(y)
 	d := new(big.Float).Sub(x, e)
 	d.Quo(d, new(big.Float).Add(x, e))

@@ -1,9 +1,11 @@
 // Package lowp is the number formats: what each can hold, how a float32 is rounded to it,
 // and how far apart two of its values are.
+//
+// Values of every format up to 32 bits are kept as the float32 they equal. A format is a row
+// of one table.
 package lowp
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"strings"
@@ -73,7 +75,10 @@ func (f Format) MinSubnormal() float64 {
 }
 
 // Round is the value of f nearest to x, ties to even. Past the largest finite value by
-// half a step it is ±∞; subnormals are kept; NaN becomes the quiet NaN 7fc00000.
+// half a step it is ±∞; subnormals are kept; NaN becomes the quiet NaN 7fc00000. In fp32,
+// and the formats that are not float32's, it is x itself, NaN and all.
+//
+// Source: IEEE 754-2019 §4.3.1, roundTiesToEven.
 func (f Format) Round(x float32) float32 {
 	s := &table[f]
 	if s.mantissa == 0 || s.mantissa >= 23 {
@@ -100,7 +105,7 @@ func (f Format) Round(x float32) float32 {
 	return math.Float32frombits(abs | b&(1<<31))
 }
 
-// RoundSlice rounds every element in place.
+// RoundSlice is Round of every element, in place.
 func (f Format) RoundSlice(x []float32) {
 	switch {
 	case table[f].mantissa == 0 || table[f].mantissa >= 23:
@@ -127,29 +132,48 @@ func roundBF16(x []float32) {
 	}
 }
 
-// Encode is the code of x, which must be a value of f, in the low bits.
+// Encode is the code, in the low bits, of the value of f nearest to x. NaN keeps its sign and
+// the payload that fits, so that copies of a NaN are copies; one whose payload does not
+// fit becomes quiet, not ∞.
 func (f Format) Encode(x float32) uint32 {
-	s := &table[f]
-	b := math.Float32bits(x)
-	if s.mantissa >= 23 || s.mantissa == 0 {
-		return b
+	s := f.small()
+	if s.mantissa == 23 {
+		return math.Float32bits(x)
 	}
 	drop := uint(23 - s.mantissa)
+	exponents := uint32(1)<<(s.bits-1-s.mantissa) - 1 // the exponent of ∞ and NaN
+	if x != x {
+		b := math.Float32bits(x)
+		payload := b & 0x7fffff >> drop
+		if payload == 0 {
+			payload = 1 << (s.mantissa - 1)
+		}
+		return b>>31<<(s.bits-1) | exponents<<s.mantissa | payload
+	}
+	b := math.Float32bits(f.Round(x))
 	sign, abs := b>>31<<(s.bits-1), b&^(1<<31)
-	exponents := uint32(1)<<(s.bits-1-s.mantissa) - 1 // the code of ∞ and NaN
 	switch {
-	case abs >= 0x7f800000:
-		return sign | exponents<<s.mantissa | abs&0x7fffff>>drop
+	case abs == 0x7f800000:
+		return sign | exponents<<s.mantissa
 	case abs < uint32(s.minExp+127)<<23: // subnormal: a multiple of the smallest
-		return sign | uint32(math.Float32frombits(abs)*float32(1/f.MinSubnormal()*0x1p-100)*0x1p100)
+		return sign | uint32(float64(float64(math.Float32frombits(abs))/f.MinSubnormal()))
 	}
 	return sign | (abs-uint32(s.minExp+126)<<23)>>drop
 }
 
-// Decode is the value of a code.
-func (f Format) Decode(c uint32) float32 {
+// small is f's row, for the formats whose values are float32's too.
+func (f Format) small() *spec {
 	s := &table[f]
-	if s.mantissa >= 23 || s.mantissa == 0 {
+	if s.mantissa == 0 || s.mantissa > 23 {
+		panic("lowp: the codes of fp64 and int32 are not made of float32")
+	}
+	return s
+}
+
+// Decode is the value of a code; a NaN keeps sign and payload.
+func (f Format) Decode(c uint32) float32 {
+	s := f.small()
+	if s.mantissa == 23 {
 		return math.Float32frombits(c)
 	}
 	drop := uint(23 - s.mantissa)
@@ -164,82 +188,4 @@ func (f Format) Decode(c uint32) float32 {
 		return math.Float32frombits(sign | math.Float32bits(v))
 	}
 	return math.Float32frombits(sign | (abs<<drop + uint32(s.minExp+126)<<23))
-}
-
-// AppendBytes appends the elements' codes, row-major, little-endian.
-func (f Format) AppendBytes(dst []byte, x []float32) []byte {
-	if table[f].bits == 16 {
-		for _, v := range x {
-			dst = binary.LittleEndian.AppendUint16(dst, uint16(f.Encode(v)))
-		}
-		return dst
-	}
-	for _, v := range x {
-		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(v))
-	}
-	return dst
-}
-
-// FromBytes reads what AppendBytes wrote.
-func (f Format) FromBytes(b []byte) []float32 {
-	size := table[f].bits / 8
-	x := make([]float32, len(b)/size)
-	for i := range x {
-		if size == 2 {
-			x[i] = f.Decode(uint32(binary.LittleEndian.Uint16(b[2*i:])))
-		} else {
-			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		}
-	}
-	return x
-}
-
-// Ulps is the number of values of f between a and b, one of them counted: the distance
-// of their codes in numerical order. −0 and +0 are 1 apart. With a NaN it is
-// the distance of the codes all the same, and means nothing but "not equal".
-func (f Format) Ulps(a, b float32) uint64 {
-	return distance(ordered(uint64(f.Encode(a)), table[f].bits), ordered(uint64(f.Encode(b)), table[f].bits))
-}
-
-// Ulps64 is Ulps of fp64.
-func Ulps64(a, b float64) uint64 {
-	return distance(ordered(math.Float64bits(a), 64), ordered(math.Float64bits(b), 64))
-}
-
-// ordered maps a code so that numerical order is integer order.
-func ordered(c uint64, bits int) int64 {
-	if sign := uint64(1) << (bits - 1); c&sign != 0 {
-		return -int64(c&^sign) - 1
-	}
-	return int64(c)
-}
-
-func distance(a, b int64) uint64 {
-	if a < b {
-		a, b = b, a
-	}
-	return uint64(a) - uint64(b)
-}
-
-// FMA32 is a·b + c rounded once. The product of two float32 is exact in float64; their sum
-// with c is rounded to odd there, which leaves the final rounding nothing to double.
-//
-// Source: Boldo & Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved
-// algorithms using rounding to odd".
-func FMA32(a, b, c float32) float32 {
-	p, z := float64(float64(a)*float64(b)), float64(c)
-	s := p + z
-	t := s - p // the error of the sum, exact (Knuth's two-sum)
-	e := float64(p-float64(s-t)) + float64(z-t)
-	if e != 0 && !math.IsNaN(e) && !math.IsInf(s, 0) && math.Float64bits(s)&1 == 0 {
-		// s is even and inexact: step to the odd neighbour on the error's side.
-		u := math.Float64bits(s)
-		if (e > 0) == (s > 0) {
-			u++
-		} else {
-			u--
-		}
-		s = math.Float64frombits(u)
-	}
-	return float32(s)
 }

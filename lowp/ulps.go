@@ -1,0 +1,32 @@
+package lowp
+
+import "math"
+
+// Ulps is the number of values of f between a and b, one of them counted: the distance
+// of their codes in numerical order. −0 and +0 are 1 apart, the largest value and ∞ too. With
+// a NaN it is the distance of the codes all the same, and means nothing but "not equal".
+//
+// Units:   ulps of f at the values between.
+func (f Format) Ulps(a, b float32) uint64 {
+	return distance(ordered(uint64(f.Encode(a)), table[f].bits), ordered(uint64(f.Encode(b)), table[f].bits))
+}
+
+// Ulps64 is Ulps of fp64, which Ulps does not take.
+func Ulps64(a, b float64) uint64 {
+	return distance(ordered(math.Float64bits(a), 64), ordered(math.Float64bits(b), 64))
+}
+
+// ordered maps a code so that numerical order is integer order.
+func ordered(c uint64, bits int) int64 {
+	if sign := uint64(1) << (bits - 1); c&sign != 0 {
+		return -int64(c&^sign) - 1
+	}
+	return int64(c)
+}
+
+func distance(a, b int64) uint64 {
+	if a < b {
+		a, b = b, a
+	}
+	return uint64(a) - uint64(b)
+}
