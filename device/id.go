@@ -1,7 +1,5 @@
 package device
 
-import "strings"
-
 // Phase is the part of a training step in which a Call runs.
 type Phase uint8
 
@@ -78,11 +76,7 @@ type ID struct {
 	Path        string // module scopes and the label given at the call site, dot-separated
 }
 
-// Scope and Name split a path into the module scopes and the label.
-func (id ID) Scope() string { return id.Path[:max(strings.LastIndexByte(id.Path, '.'), 0)] }
-
-// Name is the label the Call was given at its call site. A label may itself
-// hold dots (w1.dx); it is what the slot was opened with, see Call.Label.
+// join puts a label, which may hold dots itself (w1.dx), under a scope.
 func join(scope, label string) string {
 	if scope == "" {
 		return label

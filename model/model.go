@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
@@ -21,8 +20,12 @@ type Model struct {
 	Norm   RMSNorm
 	Head   Head
 
-	params []*device.Param
-	format lowp.Format
+	params     []*device.Param
+	attentions []*Attention
+	moes       []*moe.MoE
+	routers    []Routed
+	losses     Losses // of the last Forward
+	format     lowp.Format
 }
 
 // Losses are the parts of one microbatch's loss, one element each: the language-model loss as
@@ -59,11 +62,13 @@ func (m *Model) mixer(letter rune, scope string) mixer {
 	switch letter {
 	case '*':
 		p, s := c.P(), scope+".attn"
-		return plain{&Attention{
+		a := &Attention{
 			Wq: m.param(s+".wq", true, c.Width, c.Heads*p), Wk: m.param(s+".wk", true, c.Width, c.KVHeads*p),
 			Wv: m.param(s+".wv", true, c.Width, c.KVHeads*p), Wo: m.param(s+".wo", true, c.Heads*p, c.Width),
 			Shape: kernel.AttentionShape{H: c.Heads, KV: c.KVHeads, P: p},
-		}, "attn"}
+		}
+		m.attentions = append(m.attentions, a)
+		return plain{a, "attn"}
 	case '-':
 		return plain{m.mlp(scope+".mlp", c.Hidden), "mlp"}
 	case 'E':
@@ -88,6 +93,8 @@ func (m *Model) moe(scope string) *moe.MoE {
 	if c.SharedHidden > 0 {
 		l.Shared = m.mlp(scope+".shared", c.SharedHidden)
 	}
+	m.moes = append(m.moes, l)
+	m.routers = append(m.routers, Routed{scope + ".router", &l.Router})
 	return l
 }
 
@@ -100,16 +107,8 @@ func (m *Model) param(name string, decay bool, shape ...int) *device.Param {
 // Params lists the weights in forward order, each once.
 func (m *Model) Params() []*device.Param { return m.params }
 
-// Routers lists the mixture-of-experts layers in order, with their scopes.
-func (m *Model) Routers() []Routed {
-	var r []Routed
-	for i, b := range m.Blocks {
-		if e, ok := b.Mixer.(experts); ok {
-			r = append(r, Routed{fmt.Sprintf("layers.%d.moe.router", i), &e.Router})
-		}
-	}
-	return r
-}
+// Routers lists the mixture-of-experts layers' routers in order.
+func (m *Model) Routers() []Routed { return m.routers }
 
 // Routed is a router with its scope.
 type Routed struct {
@@ -120,26 +119,23 @@ type Routed struct {
 // Forward runs one microbatch of B sequences of T tokens.
 func (m *Model) Forward(dev *device.Device, tokens, targets *device.Tensor) Losses {
 	b, t := tokens.Dim(0), tokens.Dim(1)
-	var losses Losses
+	for _, a := range m.attentions {
+		a.Shape.B, a.Shape.T = b, t
+	}
 	x := m.Embed.Forward(dev, tokens) // (B·T,D)
 	for i, block := range m.Blocks {
-		if p, ok := block.Mixer.(plain); ok {
-			if a, ok := p.Mixer.(*Attention); ok {
-				a.Shape.B, a.Shape.T = b, t
-			}
-		}
 		layer := dev.In(m.scope(i))
 		in := x
 		x = block.Forward(layer, x)
 		module(layer, "block", in, x)
-		if e, ok := block.Mixer.(experts); ok {
-			losses.Aux = append(losses.Aux, e.Aux)
-			losses.Z = append(losses.Z, e.Z)
-		}
 	}
 	x = m.Norm.Forward(dev, x)
-	losses.LM = m.Head.Forward(dev, x, targets)
-	return losses
+	m.losses.LM = m.Head.Forward(dev, x, targets)
+	m.losses.Aux, m.losses.Z = m.losses.Aux[:0], m.losses.Z[:0]
+	for _, l := range m.moes {
+		m.losses.Aux, m.losses.Z = append(m.losses.Aux, l.Aux), append(m.losses.Z, l.Z)
+	}
+	return m.losses
 }
 
 // Backward goes through the last Forward. tokenScale is one over the tokens of the
