@@ -6,26 +6,34 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf8"
+	"unicode"
 
 	"firstbit/libm"
 )
 
-// Corpus is a stream of tokens.
+// Corpus is a stream of tokens and its vocabulary size.
 type Corpus struct {
 	Name   string
 	Tokens []uint16
+	Vocab  int // every token is below it: 128 for the generated corpus, 256 for text, else the highest token plus one
 }
 
-// Embedded is the generated corpus: the same 256 KiB of ASCII for everybody.
-var Embedded = sync.OnceValue(func() *Corpus { return &Corpus{Name: "embedded", Tokens: bytesOf(generate(1 << 18))} })
+// Embedded is the generated corpus: the same 256 KiB of ASCII for everybody. All callers
+// share it, so its tokens are only read.
+func Embedded() *Corpus { return embedded() }
 
-// Open reads a corpus for a model of the given vocabulary. An empty path is Embedded. A file whose
-// name ends in .bin holds tokens, see tokens.go; any other file, and the files of a
-// folder, are text, a token a byte.
+var embedded = sync.OnceValue(func() *Corpus {
+	return &Corpus{Name: "embedded", Tokens: bytesOf(generate(1 << 18)), Vocab: 128}
+})
+
+// Open reads a corpus for a model of the given vocabulary. An empty path is Embedded. A file
+// whose name ends in .bin holds tokens, see openTokens; any other file, and the files of a
+// folder, are text, a token a byte, see isText and joinText.
+//
+// Errors: one line that names the file and what is allowed.
 func Open(path string, vocab int) (*Corpus, error) {
 	c, err := open(path)
 	if err != nil {
@@ -33,7 +41,7 @@ func Open(path string, vocab int) (*Corpus, error) {
 	}
 	for i, t := range c.Tokens {
 		if int(t) >= vocab {
-			return nil, fmt.Errorf("data %s: token %d at %d: must be below model.vocab (%d)", c.Name, t, i, vocab)
+			return nil, fail(path, "token %d at %d: must be below model.vocab (%d)", t, i, vocab)
 		}
 	}
 	return c, nil
@@ -44,71 +52,54 @@ func open(path string) (*Corpus, error) {
 		return Embedded(), nil
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("data %s: %w: must be a text file, a folder or a token file (.bin)", path, reason(err))
-	}
 	switch {
+	case err != nil:
+		return nil, fail(path, "%w: must be a text file, a folder of text files or a token file (.bin)", reason(err))
 	case info.IsDir():
 		return openFolder(path)
 	case strings.HasSuffix(path, ".bin"):
 		return openTokens(path)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("data %s: %w", path, reason(err))
-	}
+	return openText(path)
+}
+
+// bytesMax bounds what is read into memory, which tokens of two bytes then need twice.
+const bytesMax = 1 << 31
+
+// readFile reads a regular file of bounded size. A pipe or a device might never end.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
 	switch {
-	case len(text) == 0:
-		return nil, fmt.Errorf("data %s: is empty", path)
-	case !isText(text):
-		return nil, fmt.Errorf("data %s: is binary: must be UTF-8 text, or a token file named .bin", path)
+	case err != nil:
+		return nil, fail(path, "%w", reason(err))
+	case !info.Mode().IsRegular():
+		return nil, fail(path, "is a %s: must be a regular file", kindOf(info.Mode()))
+	case info.Size() > bytesMax:
+		return nil, fail(path, "%d bytes: must be at most %d", info.Size(), int64(bytesMax))
 	}
-	return &Corpus{Name: path, Tokens: bytesOf(text)}, nil
-}
-
-// openFolder joins the text files below a folder, in the order of their paths, by a
-// newline. Hidden and binary files are left out.
-func openFolder(path string) (*Corpus, error) {
-	var all []byte
-	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case p != path && strings.HasPrefix(d.Name(), "."):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case !d.Type().IsRegular():
-			return nil
-		}
-		text, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		if len(text) > 0 && isText(text) {
-			all = append(append(all, text...), '\n')
-		}
-		return nil
-	})
+	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("data %s: %w", path, reason(err))
+		return nil, fail(path, "%w", reason(err))
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("data %s: holds no text files", path)
-	}
-	return &Corpus{Name: path, Tokens: bytesOf(all)}, nil
+	return b, nil
 }
 
-// isText: valid UTF-8 without NUL.
-func isText(b []byte) bool { return utf8.Valid(b) && !strings.ContainsRune(string(b), 0) }
-
-func bytesOf(text []byte) []uint16 {
-	tokens := make([]uint16, len(text))
-	for i, b := range text {
-		tokens[i] = uint16(b)
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "folder"
+	case m&fs.ModeNamedPipe != 0:
+		return "pipe"
 	}
-	return tokens
+	return "device or socket"
+}
+
+// fail is an error about a file. A name that would break the line is quoted.
+func fail(path, format string, args ...any) error {
+	if strings.ContainsFunc(path, unicode.IsControl) {
+		path = strconv.Quote(path)
+	}
+	return fmt.Errorf("data %s: "+format, append([]any{path}, args...)...)
 }
 
 // reason is what went wrong without the path, which the caller names.
@@ -120,8 +111,13 @@ func reason(err error) error {
 	return err
 }
 
-// Unigram is the entropy in nats of the corpus' own token frequencies: the loss of the
-// best model that looks at nothing.
+// Unigram is the entropy of the corpus' own token frequencies: the loss of the best model
+// that looks at nothing.
+//
+//	h = −Σ_v p_v·log p_v
+//
+// Reduces: the vocabulary, in token order.
+// Units:   nats.
 func (c *Corpus) Unigram() float64 {
 	counts := make([]int, 1<<16)
 	for _, t := range c.Tokens {

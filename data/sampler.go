@@ -1,61 +1,72 @@
 package data
 
-import (
-	"fmt"
+import "firstbit/rng"
 
-	"firstbit/rng"
-)
-
-// Sampler deals windows of T+1 tokens, each once an epoch, in an order shuffled per
-// epoch. Consumed, the samples dealt so far, is its whole state: sample i is window
-// perm[i mod windows] of epoch i div windows.
+// Sampler deals windows of T+1 tokens, each once an epoch, in an order shuffled per epoch.
 //
-// Source: FACTS §4.
+// A window starts every T tokens: as targets are inputs shifted by one, its last target is the
+// first input of the next, and otherwise windows do not overlap. A rest too short for a
+// window is not dealt.
+//
+// Consumed, the number of samples dealt so far, is the whole state. With W windows,
+// sample Consumed mod W of epoch e = Consumed div W is window perm_e[Consumed mod W], and perm_e is
+// drawn from the stream (seed, "data", e).
+//
+// Source: Megatron, data/helpers.cpp, build_sample_idx: (tokens − 1) / length samples, which
+// share that token too.
 type Sampler struct {
 	Consumed int64
 
 	corpus *Corpus
 	t      int
 	seed   uint64
-	epoch  int64
+	epoch  int64 // of perm; −1 before the first
 	perm   []int
 }
 
 // NewSampler deals samples of t tokens and their targets.
+//
+// Errors: a corpus of fewer than t+1 tokens.
 func NewSampler(c *Corpus, t int, seed uint64) (*Sampler, error) {
-	if len(c.Tokens) < t+1 {
-		return nil, fmt.Errorf("data %s: %d tokens: must be at least seq+1 (%d)", c.Name, len(c.Tokens), t+1)
+	if t < 1 {
+		panic("data: a sample has at least one token")
+	}
+	if len(c.Tokens) <= t {
+		return nil, fail(c.Name, "%d tokens: must be at least seq+1 (%d)", len(c.Tokens), int64(t)+1)
 	}
 	return &Sampler{corpus: c, t: t, seed: seed, epoch: -1}, nil
 }
 
-// windows do not overlap but for the last target, which is the next window's first token.
+// windows is the number of samples of an epoch.
 func (s *Sampler) windows() int { return (len(s.corpus.Tokens) - 1) / s.t }
 
-// Next fills whole samples of T tokens; targets are shifted by one.
+// Next deals the next samples and advances Consumed. It allocates at an epoch's start only.
+//
+//	tokens[b·T+t] = corpus[T·window_b + t],  targets[b·T+t] = corpus[T·window_b + t + 1]
+//
+// Shapes:  tokens, targets (B,T), B by their length.
 func (s *Sampler) Next(tokens, targets []int32) {
 	if len(tokens)%s.t != 0 || len(tokens) != len(targets) {
-		panic("data: a batch is whole samples")
+		panic("data: a batch is whole samples, with a target for each token")
 	}
 	for at := 0; at < len(tokens); at += s.t {
-		start := s.window() * s.t
-		for i, v := range s.corpus.Tokens[start : start+s.t+1] {
-			if i < s.t {
-				tokens[at+i] = int32(v)
-			}
-			if i > 0 {
-				targets[at+i-1] = int32(v)
-			}
+		from := s.window() * s.t
+		in, out := s.corpus.Tokens[from:from+s.t], s.corpus.Tokens[from+1:from+s.t+1]
+		for i := range in {
+			tokens[at+i], targets[at+i] = int32(in[i]), int32(out[i])
 		}
 		s.Consumed++
 	}
 }
 
+// window is that of the sample which is next.
 func (s *Sampler) window() int {
+	if s.Consumed < 0 {
+		panic("data: the samples consumed are below none")
+	}
 	n := int64(s.windows())
 	if epoch := s.Consumed / n; epoch != s.epoch {
-		s.epoch = epoch
-		s.perm = rng.New(s.seed, "data", uint64(epoch)).Perm(int(n))
+		s.epoch, s.perm = epoch, rng.New(s.seed, "data", uint64(epoch)).Perm(int(n))
 	}
 	return s.perm[s.Consumed%n]
 }

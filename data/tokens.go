@@ -2,40 +2,46 @@ package data
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 )
 
-// openTokens reads a token file: with an index of the same name beside it, Megatron's
-// indexed dataset; alone, uint16 little-endian.
+// openTokens reads a token file. Alone, X.bin is uint16, little-endian; with X.idx beside it, the two
+// are Megatron's indexed dataset.
 func openTokens(path string) (*Corpus, error) {
-	bin, err := os.ReadFile(path)
+	bin, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("data %s: %w", path, reason(err))
+		return nil, err
 	}
+	named := path // the file an error is about
 	index := strings.TrimSuffix(path, ".bin") + ".idx"
-	idx, err := os.ReadFile(index)
 	var tokens []uint16
-	switch {
-	case os.IsNotExist(err):
+	if _, err = os.Stat(index); errors.Is(err, fs.ErrNotExist) {
 		tokens, err = decodeUint16(bin)
-	case err == nil:
-		path = index
+	} else {
+		var idx []byte
+		if idx, err = readFile(index); err != nil {
+			return nil, err
+		}
+		named = index
 		tokens, err = decodeIndexed(bin, idx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("data %s: %w", path, reason(err))
+		return nil, fail(named, "%w", err)
 	}
 	if len(tokens) == 0 {
-		return nil, fmt.Errorf("data %s: holds no tokens", path)
+		return nil, fail(named, "holds no tokens: must hold at least one")
 	}
-	return &Corpus{Name: path, Tokens: tokens}, nil
+	return &Corpus{Name: path, Tokens: tokens, Vocab: int(slices.Max(tokens)) + 1}, nil
 }
 
 func decodeUint16(b []byte) ([]uint16, error) {
 	if len(b)%2 != 0 {
-		return nil, fmt.Errorf("%d bytes: a token file holds uint16, an even number of bytes", len(b))
+		return nil, fmt.Errorf("%d bytes: must be uint16, an even number of bytes", len(b))
 	}
 	tokens := make([]uint16, len(b)/2)
 	for i := range tokens {
@@ -44,61 +50,111 @@ func decodeUint16(b []byte) ([]uint16, error) {
 	return tokens, nil
 }
 
-// The index of Megatron's indexed dataset, version 1: magic, version uint64, dtype code uint8,
-// sequences and documents uint64; lengths int32, offsets int64, document starts int64.
-const indexMagic = "MMIDIDX\x00\x00"
+// index is a Megatron .idx file, version 1, taken apart: all numbers little-endian.
+//
+//	magic "MMIDIDX\0\0" | version u64 | dtype u8 | sequences u64 | documents u64
+//	| lengths i32×sequences | offsets in bytes i64×sequences | first sequences i64×documents
+//	| modes i8×sequences, of multimodal data only
+//
+// Documents and modes group sequences; the stream of tokens does not depend on them.
+//
+// Source: Megatron Core, datasets/indexed_dataset.py, _IndexReader.
+type index struct {
+	dtype            dtype
+	n                int
+	lengths, offsets []byte
+}
 
-// dtypes maps Megatron's codes to bytes a token and whether they are signed.
-var dtypes = map[byte]int{1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 8: 2}
+const (
+	indexMagic  = "MMIDIDX\x00\x00"
+	indexHeader = len(indexMagic) + 8 + 1 + 8 + 8
+)
+
+// dtype is how a token is stored.
+type dtype struct {
+	size   int
+	signed bool
+}
+
+// dtypes is by Megatron's codes; 6 and 7 are floats and hold no tokens.
+var dtypes = [...]dtype{1: {1, false}, 2: {1, true}, 3: {2, true}, 4: {4, true}, 5: {8, true}, 8: {2, false}}
+
+func parseIndex(b []byte) (index, error) {
+	if len(b) < indexHeader || string(b[:len(indexMagic)]) != indexMagic {
+		return index{}, fmt.Errorf("is no Megatron index: must start with MMIDIDX and a header of %d bytes", indexHeader)
+	}
+	h, body := b[len(indexMagic):indexHeader], b[indexHeader:]
+	if v := binary.LittleEndian.Uint64(h); v != 1 {
+		return index{}, fmt.Errorf("index version %d: must be 1", v)
+	}
+	code := int(h[8])
+	if code >= len(dtypes) || dtypes[code].size == 0 {
+		return index{}, fmt.Errorf("dtype code %d: must be 1 (uint8), 2 (int8), 3 (int16), 4 (int32), 5 (int64) or 8 (uint16)", code)
+	}
+	n, documents := binary.LittleEndian.Uint64(h[9:]), binary.LittleEndian.Uint64(h[17:])
+	have := uint64(len(body))
+	// Divided, not multiplied: the counts may be any 64 bits.
+	if n > have/12 || documents > (have-12*n)/8 {
+		return index{}, fmt.Errorf("is truncated: %d bytes after the header: must be 12 for each of %d sequences and 8 for each of %d documents", have, n, documents)
+	}
+	return index{dtypes[code], int(n), body[:4*n], body[4*n : 12*n]}, nil
+}
+
+// span is where sequence i lies in the .bin file: its first byte and its tokens.
+func (x index) span(i int) (offset, length int64) {
+	return int64(binary.LittleEndian.Uint64(x.offsets[8*i:])), int64(int32(binary.LittleEndian.Uint32(x.lengths[4*i:])))
+}
+
+// total counts the tokens of all sequences, each of which must lie in the .bin file.
+func (x index) total(size int64) (int64, error) {
+	room, total := size/int64(x.dtype.size), int64(0)
+	for i := range x.n {
+		offset, length := x.span(i)
+		if offset < 0 || offset > size || length < 0 || length > (size-offset)/int64(x.dtype.size) {
+			return 0, fmt.Errorf("sequence %d, %d tokens at byte %d: must lie in the .bin file of %d bytes", i, length, offset, size)
+		}
+		// A small index that points often at the same bytes must not fill the memory.
+		if total += length; total > room {
+			return 0, fmt.Errorf("sequence %d: sequences overlap: together they must hold at most the %d tokens of the .bin file", i, room)
+		}
+	}
+	return total, nil
+}
 
 // decodeIndexed joins the sequences in index order.
 func decodeIndexed(bin, idx []byte) ([]uint16, error) {
-	const header = len(indexMagic) + 8 + 1 + 8 + 8
-	if len(idx) < header || string(idx[:len(indexMagic)]) != indexMagic {
-		return nil, fmt.Errorf("is no Megatron index: must start with MMIDIDX and a header of %d bytes", header)
+	x, err := parseIndex(idx)
+	if err != nil {
+		return nil, err
 	}
-	h := idx[len(indexMagic):]
-	if v := binary.LittleEndian.Uint64(h); v != 1 {
-		return nil, fmt.Errorf("index version %d: must be 1", v)
+	total, err := x.total(int64(len(bin)))
+	if err != nil {
+		return nil, err
 	}
-	size, code := dtypes[h[8]], h[8]
-	if size == 0 {
-		return nil, fmt.Errorf("dtype code %d: must be 1 (uint8), 2 (int8), 3 (int16), 4 (int32), 5 (int64) or 8 (uint16)", code)
-	}
-	n := binary.LittleEndian.Uint64(h[9:])
-	body := idx[header:]
-	if n > uint64(len(body))/12 {
-		return nil, fmt.Errorf("is truncated: %d sequences need %d bytes of index, there are %d", n, 12*n, len(body))
-	}
-	var tokens []uint16
-	for i := range int(n) {
-		length := int64(int32(binary.LittleEndian.Uint32(body[4*i:])))
-		offset := int64(binary.LittleEndian.Uint64(body[4*int(n)+8*i:]))
-		if length < 0 || offset < 0 || offset > int64(len(bin)) || length > (int64(len(bin))-offset)/int64(size) {
-			return nil, fmt.Errorf("sequence %d lies outside the .bin file of %d bytes", i, len(bin))
-		}
-		if int64(len(tokens))+length > int64(len(bin)) {
-			return nil, fmt.Errorf("sequences overlap: they hold more tokens than the .bin file has bytes")
-		}
-		for j := range int(length) {
-			v, ok := token(bin[int(offset)+j*size:], code, size)
-			if !ok {
-				return nil, fmt.Errorf("sequence %d: token %d: must be from 0 to 65535", i, j)
+	tokens := make([]uint16, 0, total)
+	for i := range x.n {
+		offset, length := x.span(i)
+		at := bin[offset:]
+		for j := range length {
+			v := x.dtype.token(at[j*int64(x.dtype.size):])
+			if v < 0 || v >= 1<<16 {
+				return nil, fmt.Errorf("sequence %d, token %d is %d: must be from 0 to 65535", i, j, v)
 			}
-			tokens = append(tokens, v)
+			tokens = append(tokens, uint16(v))
 		}
 	}
 	return tokens, nil
 }
 
-func token(b []byte, code byte, size int) (uint16, bool) {
+// token is the value at the start of b.
+func (d dtype) token(b []byte) int64 {
 	v := uint64(0)
-	for i := range size {
+	for i := range d.size {
 		v |= uint64(b[i]) << (8 * i)
 	}
-	signed := code >= 2 && code <= 5
-	if signed && v>>(8*size-1) == 1 {
-		return 0, false
+	if d.signed {
+		shift := 64 - 8*d.size
+		return int64(v<<shift) >> shift
 	}
-	return uint16(v), v < 1<<16
+	return int64(v)
 }
