@@ -150,12 +150,16 @@ func (f Format) Encode(x float32) uint32 {
 		}
 		return b>>31<<(s.bits-1) | exponents<<s.mantissa | payload
 	}
-	b := math.Float32bits(f.Round(x))
+	b := math.Float32bits(x)
+	lowest := uint32(s.minExp+127) << 23
+	if abs := b &^ (1 << 31); abs&(1<<drop-1) != 0 || abs < lowest || math.Float32frombits(abs) > float32(s.max) {
+		b = math.Float32bits(f.Round(x))
+	}
 	sign, abs := b>>31<<(s.bits-1), b&^(1<<31)
 	switch {
 	case abs == 0x7f800000:
 		return sign | exponents<<s.mantissa
-	case abs < uint32(s.minExp+127)<<23: // subnormal: a multiple of the smallest
+	case abs < lowest: // subnormal: a multiple of the smallest
 		return sign | uint32(float64(float64(math.Float32frombits(abs))/f.MinSubnormal()))
 	}
 	return sign | (abs-uint32(s.minExp+126)<<23)>>drop

@@ -7,6 +7,7 @@ package rng
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"golang.org/x/exp/rand"
@@ -22,6 +23,12 @@ type Stream struct {
 
 // New makes the stream of a name. With indices (step, layer, sample, …) it is the
 // indexed mode: a stream on the spot that no other draw can shift.
+//
+//	high = Mix(seed, HashString(name), index…)
+//	low  = Mix(seed, HashString(name), index…, 1)
+//
+// The halves are joined: the state is one of 2⁶⁴, not 2¹²⁸, so that among n streams the
+// chance that two are the same is about n²/2⁶⁵.
 func New(seed uint64, name string, index ...uint64) *Stream {
 	words := append([]uint64{seed, HashString(name)}, index...)
 	hi := Mix(words...)
@@ -63,14 +70,16 @@ func (s *Stream) Intn(n int) int {
 	}
 }
 
-// Norm draws from N(0, 1) by Marsaglia's polar method. Of the pair it makes one is used, so
+// Norm draws from N(0, 1) by the polar method. Of the pair it makes one is used, so
 // that the stream's state is its source's.
+//
+// Source: Marsaglia & Bray 1964, "A convenient method for generating normal variables".
 func (s *Stream) Norm() float64 {
 	for {
 		u, v := float64(2*s.Float64())-1, float64(2*s.Float64())-1
 		r := float64(u*u) + float64(v*v)
 		if r > 0 && r < 1 {
-			return u * math.Sqrt(-2*libm.Log(r)/r)
+			return float64(u * math.Sqrt(float64(-2*libm.Log(r))/r))
 		}
 	}
 }
@@ -88,11 +97,18 @@ func (s *Stream) Perm(n int) []int {
 	return p
 }
 
-// MarshalBinary is the stream's whole state, 16 bytes.
+// MarshalBinary is the stream's whole state, 16 bytes: the high half, then the low, big-endian.
 func (s *Stream) MarshalBinary() ([]byte, error) { return s.pcg.MarshalBinary() }
 
-// UnmarshalBinary sets the state MarshalBinary gave.
-func (s *Stream) UnmarshalBinary(b []byte) error { return s.pcg.UnmarshalBinary(b) }
+// UnmarshalBinary sets the state MarshalBinary gave; the name stays.
+//
+// Errors:  a state that is not 16 bytes, which leaves the stream as it was.
+func (s *Stream) UnmarshalBinary(b []byte) error {
+	if len(b) != 16 {
+		return fmt.Errorf("state of stream %q: %d bytes, must be 16", s.name, len(b))
+	}
+	return s.pcg.UnmarshalBinary(b)
+}
 
 // Mix hashes words to one: a chain of splitmix64 finalisers.
 //
