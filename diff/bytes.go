@@ -83,7 +83,7 @@ func compareBytes(g trace.Sig, a, b []byte) (*Bytes, error) {
 			continue
 		}
 		if out == nil {
-			out = &Bytes{Output: g.Name, Element: i, Of: g.Numel}
+			out = &Bytes{Output: g.Name, Element: i, Of: g.Numel, integer: !f.Float()}
 			out.A, out.ValueA = element(f, x)
 			out.B, out.ValueB = element(f, y)
 			out.Ulps = ulps(f, x, y)

@@ -51,6 +51,16 @@ type Bytes struct {
 	Ulps    uint64 `json:"ulps"`
 	Count   int    `json:"count"` // elements that differ
 	Of      int    `json:"of"`
+
+	integer bool // Ulps is a difference of integers
+}
+
+// Distance says how far apart the first differing elements are.
+func (b *Bytes) Distance() string {
+	if b.integer {
+		return fmt.Sprintf("%d apart", b.Ulps)
+	}
+	return fmt.Sprintf("%d ulp apart", b.Ulps)
 }
 
 // LevelStep is one level of a localisation.

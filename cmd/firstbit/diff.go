@@ -88,6 +88,6 @@ func printBytes(out io.Writer, indent string, b *diff.Bytes) {
 	if b == nil {
 		return
 	}
-	fmt.Fprintf(out, "%s%s[%d]: %s | %s (%s | %s), %d ulp apart; %d of %d elements differ\n",
-		indent, b.Output, b.Element, b.A, b.B, b.ValueA, b.ValueB, b.Ulps, b.Count, b.Of)
+	fmt.Fprintf(out, "%s%s[%d]: %s | %s (%s | %s), %s; %d of %d elements differ\n",
+		indent, b.Output, b.Element, b.A, b.B, b.ValueA, b.ValueB, b.Distance(), b.Count, b.Of)
 }

@@ -125,7 +125,7 @@ func (s story) root() {
 		s.print("     another, independent: %s", other.Path())
 	}
 	if b := f.Bytes; b != nil {
-		s.print("5  The bit               %s[%d], %d ulp apart; %d of %d elements differ", b.Output, b.Element, b.Ulps, b.Count, b.Of)
+		s.print("5  The bit               %s[%d], %s; %d of %d elements differ", b.Output, b.Element, b.Distance(), b.Count, b.Of)
 		s.print("       run A  %s  %s", binary(b.A, b.B), b.ValueA)
 		s.print("       run B  %s  %s", binary(b.B, b.A), b.ValueB)
 	}
@@ -189,7 +189,11 @@ func (s story) orders() {
 	if len(a) < 2 || len(b) < 2 {
 		return
 	}
-	s.print("     the order in which its %d contributions were added (← walked from the end):", len(a))
+	walked := ""
+	if slices.ContainsFunc(append(a, b...), func(p trace.Contribution) bool { return p.Reverse }) {
+		walked = " (← walked from the end)"
+	}
+	s.print("     the order in which its %d contributions were added%s:", len(a), walked)
 	left, right := drawing(a), drawing(b)
 	width := 24
 	for _, l := range left {
@@ -233,7 +237,7 @@ func (s story) contributions(rec *trace.Record) []trace.Contribution {
 	return mine
 }
 
-// drawing is the tree of a chain over the tiles, each line named by its tile.
+// drawing is the tree of a chain over the contributions, each line named by its tile, CTA or split.
 func drawing(c []trace.Contribution) []string {
 	order := make([]int, len(c))
 	reverse := map[int]bool{}
@@ -247,8 +251,8 @@ func drawing(c []trace.Contribution) []string {
 		if reverse[order[i]] {
 			mark = "←"
 		}
-		tile, rest, _ := strings.Cut(strings.TrimLeft(lines[i], " "), " ")
-		lines[i] = fmt.Sprintf("tile %2s %s %s", tile, mark, rest)
+		part, rest, _ := strings.Cut(strings.TrimLeft(lines[i], " "), " ")
+		lines[i] = fmt.Sprintf("part %2s %s %s", part, mark, rest)
 	}
 	return lines
 }
