@@ -190,7 +190,7 @@ func (s story) orders() {
 		return
 	}
 	walked := ""
-	if slices.ContainsFunc(append(a, b...), func(p trace.Contribution) bool { return p.Reverse }) {
+	if slices.ContainsFunc(slices.Concat(a, b), func(p trace.Contribution) bool { return p.Reverse }) {
 		walked = " (← walked from the end)"
 	}
 	s.print("     the order in which its %d contributions were added%s:", len(a), walked)
