@@ -9,7 +9,68 @@ import (
 // SumSquares is Σ x².
 //
 // Reduces: elements, by f.
-func SumSquares[T libm.Float](x []T, f Fold) T { return Dot(f, x, 1, x, 1) }
+func SumSquares[T libm.Float](x []T, f Fold) T {
+	need(f, len(x))
+	if !Plain[T](f) || !inLanes(f) {
+		return Dot(f, x, 1, x, 1)
+	}
+	partial := squareLanes(x)
+	var stack [lanes]T
+	top := 0
+	for _, s := range f.Steps {
+		if s.Join {
+			top--
+			stack[top-1] += stack[top]
+			continue
+		}
+		stack[top] = partial[s.Start]
+		top++
+	}
+	return stack[0]
+}
+
+// lanes is the number of strided accumulators SumSquares keeps at once: the order of the
+// gradient norm, whose additions would wait for one another in any one lane.
+const lanes = 8
+
+// inLanes tells whether the chains of f are the strided lanes, however they are joined.
+func inLanes(f Fold) bool {
+	if f.Perm != nil || f.N < lanes || f.Depth > lanes {
+		return false
+	}
+	chains := 0
+	for _, s := range f.Steps {
+		if s.Join {
+			continue
+		}
+		chains++
+		if chains > lanes || s.Stride != lanes || s.Start >= lanes || s.Count != (f.N-s.Start+lanes-1)/lanes {
+			return false
+		}
+	}
+	return chains == lanes
+}
+
+// squareLanes is the sum of squares of each lane, in sequence.
+func squareLanes[T libm.Float](x []T) [lanes]T {
+	z := Negzero[T]()
+	a, b, c, d, e, f, g, h := z, z, z, z, z, z, z, z
+	for ; len(x) >= lanes; x = x[lanes:] {
+		a += T(x[0] * x[0])
+		b += T(x[1] * x[1])
+		c += T(x[2] * x[2])
+		d += T(x[3] * x[3])
+		e += T(x[4] * x[4])
+		f += T(x[5] * x[5])
+		g += T(x[6] * x[6])
+		h += T(x[7] * x[7])
+	}
+	sums := [lanes]T{a, b, c, d, e, f, g, h}
+	for i, v := range x {
+		sums[i] += T(v * v)
+	}
+	return sums
+}
 
 // AdamWStep is the constants of one update.
 type AdamWStep struct {

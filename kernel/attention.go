@@ -15,11 +15,13 @@ type AttentionFolds struct {
 }
 
 // Attention is o = softmax(scale·q·kᵀ)·v, each query seeing itself and what came before.
-// A key in the future has weight zero.
+// A key in the future is absent from the sums, not a zero in them: whatever it holds, infinities
+// and NaN too, no earlier query sees it. Its probability is stored as zero.
 //
 // Shapes:  q (B·T,H·P), k, v (B·T,KV·P) → o (B·T,H·P), probs (B,H,T,T).
 // Reduces: P, and the keys twice.
 func Attention[T libm.Float](o, probs, q, k, v []T, s AttentionShape, scale T, f AttentionFolds) {
+	need(f.Keys, s.T)
 	for b := range s.B {
 		for h := range s.H {
 			kv := h / (s.H / s.KV)
@@ -28,8 +30,7 @@ func Attention[T libm.Float](o, probs, q, k, v []T, s AttentionShape, scale T, f
 			for t := range s.T {
 				softmaxRow(p[t*s.T:][:s.T], t+1, scale, f.Keys)
 			}
-			out := head(s, o, b, h, s.H)
-			MatMul(out.Data, out.Row, RowMajor(p, s.T), head(s, v, b, kv, s.KV), s.T, s.P, s.T, f.Keys)
+			causal(f.Keys, head(s, o, b, h, s.H), RowMajor(p, s.T), head(s, v, b, kv, s.KV), s, pastOnly)
 		}
 	}
 }
@@ -42,7 +43,7 @@ func head[T libm.Float](s AttentionShape, x []T, b, h, heads int) Mat[T] {
 // softmaxRow turns the first n scores into probabilities and clears the rest.
 func softmaxRow[T libm.Float](x []T, n int, scale T, f Fold) {
 	for j := range n {
-		x[j] *= scale
+		x[j] = T(x[j] * scale)
 	}
 	m := largest(x[:n])
 	for j := range n {
@@ -61,11 +62,16 @@ func softmaxRow[T libm.Float](x []T, n int, scale T, f Fold) {
 //	dp = do·vᵀ ;  ds = scale·p∘(dp − Σ_j p·dp)
 //	dq = ds·k ;  dk = dsᵀ·q ;  dv = pᵀ·do
 //
+// A query and a key after it are absent from each other's sums.
+//
 // Shapes:  do (B·T,H·P), probs (B,H,T,T) → dq (B·T,H·P), dk, dv (B·T,KV·P).
 // Reduces: P and the keys inside ds; the keys into dq; the query heads of a group and their
 // queries into dk and dv, heads outer.
 func AttentionBackward[T libm.Float](dq, dk, dv, do, q, k, v, probs []T, s AttentionShape, scale T, f AttentionFolds) {
 	group, square := s.H/s.KV, s.T*s.T
+	need(f.Keys, s.T)
+	need(f.DQ, s.T)
+	need(f.Queries, group*s.T)
 	ds, qs, dos := borrow[T](group*square), borrow[T](group*s.T*s.P), borrow[T](group*s.T*s.P)
 	defer giveBack(ds)
 	defer giveBack(qs)
@@ -79,24 +85,23 @@ func AttentionBackward[T libm.Float](dq, dk, dv, do, q, k, v, probs []T, s Atten
 				d := (*ds)[g*square:][:square]
 				MatMul(d, s.T, head(s, do, b, h, s.H), vm.T(), s.T, s.T, s.P, f.P)
 				scoreGradient(d, ps[g*square:][:square], s.T, scale, f.Keys)
-				out := head(s, dq, b, h, s.H)
-				MatMul(out.Data, out.Row, RowMajor(d, s.T), km, s.T, s.P, s.T, f.DQ)
+				causal(f.DQ, head(s, dq, b, h, s.H), RowMajor(d, s.T), km, s, pastOnly)
 				copyHead((*qs)[g*s.T*s.P:], head(s, q, b, h, s.H), s)
 				copyHead((*dos)[g*s.T*s.P:], head(s, do, b, h, s.H), s)
 			}
-			dkm, dvm := head(s, dk, b, kv, s.KV), head(s, dv, b, kv, s.KV)
-			MatMul(dkm.Data, dkm.Row, RowMajor(*ds, s.T).T(), RowMajor(*qs, s.P), s.T, s.P, group*s.T, f.Queries)
-			MatMul(dvm.Data, dvm.Row, RowMajor(ps, s.T).T(), RowMajor(*dos, s.P), s.T, s.P, group*s.T, f.Queries)
+			causal(f.Queries, head(s, dk, b, kv, s.KV), RowMajor(*ds, s.T).T(), RowMajor(*qs, s.P), s, futureOnly)
+			causal(f.Queries, head(s, dv, b, kv, s.KV), RowMajor(ps, s.T).T(), RowMajor(*dos, s.P), s, futureOnly)
 		}
 	}
 }
 
 // scoreGradient turns dp into ds = scale·p∘(dp − Σ_j p·dp), row by row.
 func scoreGradient[T libm.Float](dp, p []T, t int, scale T, keys Fold) {
-	for i := 0; i < len(dp); i += t {
-		d, pi := dp[i:i+t], p[i:i+t]
+	for i := range t {
+		d, pi := dp[i*t:][:t], p[i*t:][:t]
+		fill(d[i+1:], Negzero[T]()) // p is 0 there, 0·−0 = −0: absent
 		s := Dot(keys, pi, 1, d, 1)
-		for j, pj := range pi {
+		for j, pj := range pi[:i+1] {
 			d[j] = T(pj*(d[j]-s)) * scale
 		}
 	}

@@ -13,16 +13,19 @@ import "firstbit/libm"
 // Source:  FACTS §6; Megatron Core's fused auxiliary loss.
 func AuxLoss[T libm.Float](share []T, counts []int32, e, grid int, c T, rows func(n int) Fold, experts, ctas Fold, probe func(cta int, partial T)) T {
 	t := len(share) / e
+	need(experts, e)
+	need(ctas, min(grid, t))
 	partials, sums := borrow[T](ctas.N), borrow[T](e)
 	defer giveBack(partials)
 	defer giveBack(sums)
 	for b := range ctas.N {
-		n := (t - b + grid - 1) / grid
-		SumRows(rows(n), *sums, share[b*e:], grid*e)
+		own := rows((t - b + grid - 1) / grid)
+		need(own, (t-b+grid-1)/grid)
+		SumRows(own, *sums, share[b*e:], grid*e)
 		for i := range *sums {
-			(*sums)[i] *= T(counts[i])
+			(*sums)[i] = T((*sums)[i] * T(counts[i]))
 		}
-		(*partials)[b] = Sum(experts, *sums, 1) * c
+		(*partials)[b] = T(Sum(experts, *sums, 1) * c)
 	}
 	if probe != nil {
 		ctas.visit(func(_, leaf int) { probe(leaf, (*partials)[leaf]) })
@@ -43,18 +46,21 @@ func AuxLossBackward[T libm.Float](dshare []T, counts []int32, e int, c, scale T
 // Reduces: experts inside the log-sum-exp, then tokens.
 func ZLoss[T libm.Float](logits []T, e int, coeff T, experts, tokens Fold) T {
 	t := len(logits) / e
+	need(experts, e)
+	need(tokens, t)
 	squares, buf := borrow[T](t), borrow[T](e)
 	defer giveBack(squares)
 	defer giveBack(buf)
 	for i := range t {
 		l := logSumExp(*buf, logits[i*e:][:e], experts)
-		(*squares)[i] = l * l
+		(*squares)[i] = T(l * l)
 	}
 	return T(Sum(tokens, *squares, 1)/T(t)) * coeff
 }
 
 // ZLossBackward is dlogits = scale·coeff/T·2·lse·softmax(logits).
 func ZLossBackward[T libm.Float](dlogits, logits []T, e int, coeff, scale T, experts Fold) {
+	need(experts, e)
 	t := len(logits) / e
 	for i := range t {
 		x, d := logits[i*e:][:e], dlogits[i*e:][:e]

@@ -1,6 +1,10 @@
 package kernel
 
-import "firstbit/libm"
+import (
+	"sync"
+
+	"firstbit/libm"
+)
 
 // Embedding looks rows up: y[i] = w[ids[i]].
 //
@@ -20,20 +24,29 @@ func Embedding[T libm.Float](y, w []T, ids []int32, d int) {
 // occur has the empty sum, −0.
 func EmbeddingBackward[T libm.Float](dw, dy []T, ids []int32, d int, tokens func(n int) Fold) {
 	v := len(dw) / d
-	start := make([]int32, v+1) // counting sort: stable, so occurrences stay in token order
-	for _, id := range ids {
-		start[id+1]++
-	}
-	for i := range v {
-		start[i+1] += start[i]
-	}
-	sorted, next := make([]int32, len(ids)), append([]int32(nil), start...)
-	for i, id := range ids {
-		sorted[next[id]] = int32(i)
-		next[id]++
-	}
+	buf := borrowIndex(v + 1 + 2*len(ids))
+	defer indexPool.Put(buf)
+	start, sorted, inverse := (*buf)[:v+1], (*buf)[v+1:][:len(ids)], (*buf)[v+1+len(ids):]
+	Permute(sorted, inverse, start, ids, v, 1) // stable, so occurrences stay in token order
 	for i := range v {
 		at := sorted[start[i]:start[i+1]]
-		SumRowsAt(tokens(len(at)), dw[i*d:][:d], dy, d, at)
+		f := tokens(len(at))
+		need(f, len(at))
+		SumRowsAt(f, dw[i*d:][:d], dy, d, at)
 	}
+}
+
+var indexPool sync.Pool
+
+// borrowIndex takes a slice of n indices, not cleared, from a pool.
+func borrowIndex(n int) *[]int32 {
+	s, _ := indexPool.Get().(*[]int32)
+	if s == nil {
+		s = new([]int32)
+	}
+	if cap(*s) < n {
+		*s = make([]int32, n)
+	}
+	*s = (*s)[:n]
+	return s
 }

@@ -10,6 +10,7 @@ import "firstbit/libm"
 // Units:   nats.
 // Reduces: V, by f.
 func CrossEntropy[T libm.Float](loss, lse, logits []T, targets []int32, v int, f Fold) {
+	need(f, v)
 	e := borrow[T](v)
 	defer giveBack(e)
 	for i, target := range targets {

@@ -15,13 +15,13 @@ func Permute(order, inverse, offsets, index []int32, e, k int) {
 	for i := range e {
 		offsets[i+1] += offsets[i]
 	}
-	next := make([]int32, e)
-	copy(next, offsets)
-	for slot, x := range index {
-		r := next[x]
-		next[x]++
+	for slot, x := range index { // offsets[x] moves to where x's next row goes
+		r := offsets[x]
+		offsets[x]++
 		order[r], inverse[slot] = int32(slot), r
 	}
+	copy(offsets[1:], offsets[:e]) // the end of one expert is the start of the next
+	offsets[0] = 0
 }
 
 // GatherRows is y[r] = x[order[r]/k]: a token's row for each slot it chose.
@@ -36,6 +36,7 @@ func GatherRows[T libm.Float](y, x []T, order []int32, k, d int) {
 // Shapes:  x (T·k,d) → y (T,d).
 // Reduces: slots, by f.
 func CombineSlots[T libm.Float](y, x []T, inverse []int32, k, d int, f Fold) {
+	need(f, k)
 	for t := range len(inverse) / k {
 		SumRowsAt(f, y[t*d:][:d], x, d, inverse[t*k:][:k])
 	}

@@ -24,6 +24,7 @@ func SigmoidBackward[T libm.Float](dx, dy, y []T) {
 //
 // Reduces: e, by f.
 func Softmax[T libm.Float](y, x []T, e int, f Fold) {
+	need(f, e)
 	for i := 0; i < len(x); i += e {
 		row, out := x[i:i+e], y[i:i+e]
 		m := largest(row)
@@ -41,6 +42,7 @@ func Softmax[T libm.Float](y, x []T, e int, f Fold) {
 //
 // Reduces: e, by f.
 func SoftmaxBackward[T libm.Float](dx, dy, y []T, e int, f Fold) {
+	need(f, e)
 	for i := 0; i < len(y); i += e {
 		s := Dot(f, dy[i:], 1, y[i:], 1)
 		for j := i; j < i+e; j++ {
@@ -131,6 +133,7 @@ const tinyShare = 1e-20 // keeps a row of zero scores from dividing by zero (FAC
 // Shapes:  s (rows,k) → p (rows,k), sum (rows), the denominators.
 // Reduces: slots, by f.
 func Normalize[T libm.Float](p, sum, s []T, k int, scaling T, f Fold) {
+	need(f, k)
 	for i := range sum {
 		sum[i] = Sum(f, s[i*k:], 1) + tinyShare
 		for j := i * k; j < (i+1)*k; j++ {
@@ -146,6 +149,7 @@ func Normalize[T libm.Float](p, sum, s []T, k int, scaling T, f Fold) {
 //
 // Reduces: slots, by f.
 func NormalizeBackward[T libm.Float](ds, dp, s, sum []T, k int, scaling T, f Fold) {
+	need(f, k)
 	for i, S := range sum {
 		c := Dot(f, dp[i*k:], 1, s[i*k:], 1) / S
 		for j := i * k; j < (i+1)*k; j++ {
@@ -158,6 +162,7 @@ func NormalizeBackward[T libm.Float](ds, dp, s, sum []T, k int, scaling T, f Fol
 //
 // Reduces: experts, by f.
 func ProbShare[T libm.Float](share, s []T, e int, f Fold) {
+	need(f, e)
 	for i := 0; i < len(s); i += e {
 		sum := Sum(f, s[i:], 1) + tinyShare
 		for j := i; j < i+e; j++ {
@@ -170,6 +175,7 @@ func ProbShare[T libm.Float](share, s []T, e int, f Fold) {
 //
 // Reduces: experts, by f.
 func ProbShareBackward[T libm.Float](ds, dshare, s []T, e int, f Fold) {
+	need(f, e)
 	for i := 0; i < len(s); i += e {
 		sum := Sum(f, s[i:], 1) + tinyShare
 		c := Dot(f, dshare[i:], 1, s[i:], 1) / sum

@@ -1,0 +1,106 @@
+package kernel
+
+import "firstbit/libm"
+
+// side says which of the T steps a row of a causal product sees.
+type side bool
+
+const (
+	pastOnly   side = false // row t sees steps 0 to t: a query its keys
+	futureOnly side = true  // row t sees steps t to T−1: a key its queries
+)
+
+// causal is a matrix product from whose sums what causality forbids is absent.
+//
+//	c[t] = fold over i of w[t,i]·x[i], leaf i being step i mod T
+//
+// Shapes:  w (T,n), x (n,P), n a multiple of T → c (T,P).
+// Reduces: n, by f. An absent leaf is −0, wherever the order has it.
+func causal[T libm.Float](f Fold, c, w, x Mat[T], s AttentionShape, keep side) {
+	for t := range s.T {
+		lo, hi := 0, t+1
+		if keep == futureOnly {
+			lo, hi = t, s.T
+		}
+		causalRow(f, c.Data[t*c.Row:][:s.P], w.Data[t*w.Row:], w.Col, x, lo, hi, s.T)
+	}
+}
+
+// addRows adds n weighted rows of x to dst, one after another; four at a time, since dst then
+// travels to memory and back a quarter as often.
+func addRows[T libm.Float](dst, w []T, sw int, x []T, ld, n int) {
+	i := 0
+	for ; i+4 <= n; i += 4 {
+		w0, w1, w2, w3 := w[i*sw], w[(i+1)*sw], w[(i+2)*sw], w[(i+3)*sw]
+		x0, x1 := x[i*ld:][:len(dst)], x[(i+1)*ld:][:len(dst)]
+		x2, x3 := x[(i+2)*ld:][:len(dst)], x[(i+3)*ld:][:len(dst)]
+		for j, v := range dst {
+			v += T(w0 * x0[j])
+			v += T(w1 * x1[j])
+			v += T(w2 * x2[j])
+			v += T(w3 * x3[j])
+			dst[j] = v
+		}
+	}
+	for ; i < n; i++ {
+		wi := w[i*sw]
+		for j, v := range x[i*ld:][:len(dst)] {
+			dst[j] += T(wi * v)
+		}
+	}
+}
+
+// causalRow is one row of causal: leaves whose step lies outside lo to hi are absent.
+func causalRow[T libm.Float](f Fold, dst, w []T, sw int, x Mat[T], lo, hi, period int) {
+	n, plain := len(dst), Plain[T](f)
+	stack := borrow[T](f.Depth * n)
+	defer giveBack(stack)
+	s := (*stack)[:0]
+	for _, step := range f.Steps {
+		if step.Join {
+			b, a := s[len(s)-n:], s[len(s)-2*n:len(s)-n]
+			for j := range a {
+				a[j] = add(f, a[j], b[j])
+			}
+			s = s[:len(s)-n]
+			continue
+		}
+		s = s[:len(s)+n]
+		acc := s[len(s)-n:]
+		fill(acc, Negzero[T]())
+		if plain && f.Perm == nil && step.Stride == 1 {
+			presentRows(acc, w, sw, x, step.Start, step.Start+step.Count, lo, hi, period)
+			continue
+		}
+		for c := range step.Count {
+			i := f.leaf(step.Start + c*step.Stride)
+			switch at := i % period; {
+			case at < lo || at >= hi:
+			case plain:
+				addRows(acc, w[i*sw:], sw, x.Data[i*x.Row:], x.Row, 1)
+			default:
+				for j, v := range x.Data[i*x.Row:][:n] {
+					acc[j] = mulAdd(f, acc[j], w[i*sw], v)
+				}
+			}
+		}
+	}
+	copy(dst, s)
+}
+
+// presentRows adds those of the leaves from start to end that are present, in ascending order.
+func presentRows[T libm.Float](acc, w []T, sw int, x Mat[T], start, end, lo, hi, period int) {
+	for base := start / period * period; base < end; base += period {
+		from, to := max(start, base+lo), min(end, base+hi)
+		if from < to {
+			addRows(acc, w[from*sw:], sw, x.Data[from*x.Row:], x.Row, to-from)
+		}
+	}
+}
+
+// need demands a fold of n leaves.
+func need(f Fold, n int) {
+	if f.N != n {
+		panic("kernel: a fold of another length than what it adds")
+	}
+}
