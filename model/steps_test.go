@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -31,6 +32,9 @@ func full(f lowp.Format, t *testing.T) *bench {
 // From the second step on the network makes no tensors. What is left are the counting sort of the embedding's
 // gradient and bookkeeping of the mixture of experts; the limits leave room for pools that a collection emptied.
 func TestLaterStepsAllocateLittle(t *testing.T) {
+	if raced() {
+		t.Skip("the race detector makes pools forget")
+	}
 	for _, c := range []struct {
 		pattern string
 		most    float64
@@ -146,6 +150,12 @@ func TestFormatsAreNear(t *testing.T) {
 	require.Less(t, bf16, 0.15)
 	require.Less(t, fp32, fp16)
 	require.Less(t, fp16, bf16)
+}
+
+// raced tells whether this binary has the race detector.
+func raced() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 func BenchmarkStep(b *testing.B) {
