@@ -85,7 +85,7 @@ type AdamWStep struct {
 //	m = β1·m + (1−β1)·g ;  v = β2·v + (1−β2)·g²
 //	w -= lr/bias1·m/(√v/√bias2 + ε)
 //
-// Source: Loshchilov & Hutter 2019, in the order of PyTorch's implementation.
+// Source: Loshchilov & Hutter 2019, with the decay first, as in PyTorch; the operations' order is ours.
 func AdamW[T libm.Float](w, m, v, g []T, h AdamWStep) {
 	b1, c1, b2, c2 := T(h.Beta1), T(1-h.Beta1), T(h.Beta2), T(1-h.Beta2)
 	keep, step := T(1-float64(h.LR*h.Decay)), T(h.LR/h.Bias1)
