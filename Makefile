@@ -1,4 +1,4 @@
-.PHONY: help test check arch golden bench
+.PHONY: help test check arch fuzz golden bench
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -11,6 +11,9 @@ check: ## vet, gofmt, the race detector, the search for fused instructions
 
 arch: ## the same bits natively, on arm64 under qemu-user, and as wasm under Node
 	scripts/arch.sh
+
+fuzz: ## every fuzz target for ten seconds
+	scripts/fuzz.sh 10s
 
 golden: ## rewrite the golden fingerprints and the README's outputs and tables
 	go test ./experiments -run Golden -rewrite
