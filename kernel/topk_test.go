@@ -1,0 +1,62 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"sort"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TopK against a sort by its definition, on scores full of ties, with NaN among them, for every k and both rules.
+func TestTopKIsItsDefinition(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	values := []float32{0, float32(math.Copysign(0, -1)), 1, 2, float32(math.NaN()), float32(math.Inf(-1)), float32(math.Inf(1))}
+	for _, e := range []int{1, 5, 33, 70} {
+		for _, tie := range []Tie{TieLow, TieNaive} {
+			scores := make([]float32, 3*e)
+			for i := range scores {
+				scores[i] = values[r.IntN(len(values))]
+			}
+			for k := 1; k <= e; k++ {
+				index := make([]int32, 3*k)
+				TopK(index, scores, nil, e, k, tie)
+				for row := range 3 {
+					require.Equal(t, sorted(scores[row*e:][:e], tie)[:k], index[row*k:][:k], "%d of %d, rule %d", k, e, tie)
+				}
+			}
+		}
+	}
+}
+
+// sorted is all indices, the best first.
+func sorted(s []float32, tie Tie) []int32 {
+	index := make([]int32, len(s))
+	for i := range index {
+		index[i] = int32(i)
+	}
+	key := func(i int32) int { // FACTS §6
+		if tie == TieLow {
+			return int(i)
+		}
+		reversed := 0
+		for bit := range 5 {
+			reversed |= int(i) % 32 >> bit & 1 << (4 - bit)
+		}
+		return reversed*1000 + int(i)/32
+	}
+	sort.Slice(index, func(x, y int) bool {
+		a, b := s[index[x]], s[index[y]]
+		switch {
+		case a > b || a == a && b != b:
+			return true
+		case a < b || a != a && b == b:
+			return false
+		case a != a: // NaNs are equal to nothing: the rule for ties does not speak of them
+			return index[x] < index[y]
+		}
+		return key(index[x]) < key(index[y])
+	})
+	return index
+}
