@@ -17,17 +17,14 @@ median() {
   awk -v name="^Benchmark$2(-[0-9]+)?$" -v unit="$3" '$1 ~ name { for (i = 2; i < NF; i++) if ($(i + 1) == unit) print $i }' "$dir/$1" |
     sort -g | awk '{ v[NR] = $1 } END { if (NR == 0) exit 1; printf "%.6g", v[int((NR + 1) / 2)] }'
 }
-ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
 ms() { awk -v v="$1" 'BEGIN { printf "%.1f ms", v / 1e6 }'; }
 
-tile=$(median kernel Tile4x2 GFLOP/s)
 {
   echo "| what | measured | beside |"
   echo "|---|---|---|"
-  echo "| plain Go 4×2 register tile, 256³ | $tile GFLOP/s | |"
+  echo "| plain Go 4×2 register tile, 256³ | $(median kernel Tile4x2 GFLOP/s) GFLOP/s | |"
   for kind in NN NT TN Blocked64 Perm; do
-    g=$(median kernel "MatMul$kind" GFLOP/s)
-    echo "| matrix product $kind, 256³ | $g GFLOP/s | $(ratio "$g" "$tile") of the tile |"
+    echo "| matrix product $kind, 256³ | $(median kernel "MatMul$kind" GFLOP/s) GFLOP/s | $(median kernel "MatMul$kind" ×tile4x2) of the tile's |"
   done
   for preset in tiny small gpt; do
     echo "| forward + backward + AdamW, preset $preset | $(ms "$(median step "Step/$preset" ns/op)") | $(median step "Step/$preset" allocs/op) allocations |"
