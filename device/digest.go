@@ -17,6 +17,8 @@ type Digest [16]byte
 // format's width. The slice may alias the tensor's storage or buf.
 func (t *Tensor) Bytes(buf []byte) []byte {
 	switch {
+	case t.Len() == 0:
+		return buf[:0]
 	case t.f32 != nil && t.Format != lowp.FP32:
 		return t.Format.AppendBytes(buf[:0], t.f32)
 	case t.f32 != nil && littleEndian:

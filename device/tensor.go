@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -22,9 +23,10 @@ type Tensor struct {
 	// outputs); empty before the first write.
 	From string
 
-	f32 []float32
-	f64 []float64
-	i32 []int32
+	shape []int
+	f32   []float32
+	f64   []float64
+	i32   []int32
 }
 
 // NewTensor makes a tensor of zeros.
@@ -33,7 +35,10 @@ func NewTensor(f lowp.Format, shape ...int) *Tensor {
 	for _, d := range shape {
 		n *= d
 	}
-	t := &Tensor{Format: f}
+	t := &Tensor{Format: f, shape: slices.Clone(shape)}
+	if len(shape) == 0 {
+		t.shape = []int{1}
+	}
 	var backing any
 	switch {
 	case f == lowp.FP64:
@@ -49,26 +54,21 @@ func NewTensor(f lowp.Format, shape ...int) *Tensor {
 	if n == 0 { // gorgonia has no empty tensors; the slices carry the (absent) data
 		return t
 	}
-	s := make(tensor.Shape, len(shape))
-	copy(s, shape)
-	if len(s) == 0 {
-		s = tensor.Shape{1}
-	}
-	t.Dense = tensor.New(tensor.WithShape(s...), tensor.WithBacking(backing), tensor.WithEngine(storage{}))
+	t.Dense = tensor.New(tensor.WithShape(t.shape...), tensor.WithBacking(backing), tensor.WithEngine(storage{}))
 	return t
 }
 
 // Shape is the extents, outermost first.
-func (t *Tensor) Shape() []int { return t.Dense.Shape() }
+func (t *Tensor) Shape() []int { return t.shape }
 
 // Dim is extent i.
-func (t *Tensor) Dim(i int) int { return t.Dense.Shape()[i] }
+func (t *Tensor) Dim(i int) int { return t.shape[i] }
 
 // Rows is the product of all extents but the last.
 func (t *Tensor) Rows() int { return t.Len() / t.Cols() }
 
 // Cols is the last extent.
-func (t *Tensor) Cols() int { s := t.Dense.Shape(); return s[len(s)-1] }
+func (t *Tensor) Cols() int { return t.shape[len(t.shape)-1] }
 
 // Len is the number of elements.
 func (t *Tensor) Len() int { return len(t.f32) + len(t.f64) + len(t.i32) }
@@ -137,19 +137,7 @@ func (t *Tensor) CopyFrom(s *Tensor) {
 }
 
 func (t *Tensor) sameShape(f lowp.Format, shape []int) bool {
-	if t.Format != f || t.Dense == nil {
-		return false
-	}
-	s := t.Dense.Shape()
-	if len(s) != len(shape) {
-		return false
-	}
-	for i, d := range shape {
-		if s[i] != d {
-			return false
-		}
-	}
-	return true
+	return t.Format == f && slices.Equal(t.shape, shape)
 }
 
 // storage is an engine with the memory methods only, so that gorgonia's own

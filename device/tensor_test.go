@@ -184,3 +184,13 @@ func TestDigestIsItsDefinition(t *testing.T) {
 	// XXH3-128 of nothing with seed 0, the published test vector.
 	require.Equal(t, "99aa06d3014798d86001c324468d497f", fmt.Sprintf("%x", xxh3.Hash128(nil).Bytes()))
 }
+
+// A tensor without elements has a shape and a fingerprint.
+func TestEmptyTensor(t *testing.T) {
+	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP64, lowp.INT32} {
+		a, b := NewTensor(f, 0, 3), NewTensor(f, 0, 4)
+		require.Equal(t, []int{0, 3}, a.Shape())
+		require.Zero(t, a.XOR())
+		require.NotEqual(t, a.Digest(nil), b.Digest(nil))
+	}
+}

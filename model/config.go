@@ -91,9 +91,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model.kv_heads: %d: must divide model.heads (%d)", c.KVHeads, c.Heads)
 	case c.HeadDim < 0 || c.HeadDim > 1<<16:
 		return fmt.Errorf("model.head_dim: %d: must be from 0 (width/heads) to %d", c.HeadDim, 1<<16)
-	case c.Eps <= 0:
+	case !(c.Eps > 0):
 		return fmt.Errorf("model.eps: %g: must be above 0", c.Eps)
-	case c.InitStd <= 0:
+	case !(c.InitStd > 0):
 		return fmt.Errorf("model.init_std: %g: must be above 0", c.InitStd)
 	}
 	if strings.ContainsRune(c.Pattern, 'E') {

@@ -47,9 +47,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model.moe.router_dtype: %q: must be fp32 or bf16", c.RouterDtype)
 	case c.TileSub > c.TileN:
 		return fmt.Errorf("model.moe.tile_sub: %d: must be at most model.moe.tile_n (%d)", c.TileSub, c.TileN)
-	case c.Scaling <= 0:
+	case !(c.Scaling > 0):
 		return fmt.Errorf("model.moe.scaling: %g: must be above 0", c.Scaling)
-	case c.AuxCoeff < 0 || c.ZCoeff < 0 || c.BiasRate < 0:
+	case !(c.AuxCoeff >= 0 && c.ZCoeff >= 0 && c.BiasRate >= 0):
 		return fmt.Errorf("model.moe: aux_coeff, z_coeff and bias_rate must be 0 or more")
 	}
 	return nil
