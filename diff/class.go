@@ -9,7 +9,7 @@ import (
 )
 
 // class says what kind of choice differed.
-func class(verdict string, a, b *trace.Record, differences []Field) (string, []string) {
+func class(verdict string, a, b *trace.Record, differences []Field, oneSchedule bool) (string, []string) {
 	switch verdict {
 	case "missing":
 		return "control", nil
@@ -21,13 +21,13 @@ func class(verdict string, a, b *trace.Record, differences []Field) (string, []s
 		return "memory", nil
 	case "origin":
 		if a != nil && b != nil {
-			return originClass(a, b, differences)
+			return originClass(a, b, differences, oneSchedule)
 		}
 	}
 	return "", nil
 }
 
-func originClass(a, b *trace.Record, differences []Field) (string, []string) {
+func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (string, []string) {
 	for i := range a.In {
 		if i < len(b.In) && a.In[i].Dtype != b.In[i].Dtype {
 			return "format", []string{"dtypes differ: " + a.In[i].Dtype + " and " + b.In[i].Dtype}
@@ -40,7 +40,7 @@ func originClass(a, b *trace.Record, differences []Field) (string, []string) {
 		return "tie", []string{fmt.Sprintf("plans differ in how they break ties: %q and %q", a.Plan, b.Plan)}
 	case a.Plan != b.Plan:
 		return "tuner", []string{fmt.Sprintf("plans differ: %q and %q", a.Plan, b.Plan)}
-	case depends(a.Plan):
+	case depends(a.Plan) && !oneSchedule: // under one schedule everything arrives alike
 		return "arrival", []string{"the plan depends on arrival: " + a.Plan}
 	}
 	for _, d := range differences {

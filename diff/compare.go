@@ -40,7 +40,7 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 	if len(found) == 0 {
 		return nil, NotComparable{"the traces have no rank in common"}
 	}
-	r.judge(found)
+	r.judge(found, a.Run.Schedule == b.Run.Schedule && a.Run.Schedule != "" && a.Run.Schedule != "real")
 	return r, nil
 }
 

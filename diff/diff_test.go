@@ -138,6 +138,15 @@ func TestClassesOfChoice(t *testing.T) {
 	}
 	require.Equal(t, "arrival", *pair("tiles:arrival/fp32", "tiles:arrival/fp32").Class)
 	require.Equal(t, "arrival", *pair("sched=dynamic", "sched=dynamic").Class)
+	a, b := rec("op", "l", "x", nil, l("y=1")), rec("op", "l", "x", nil, l("y=2"))
+	a.Plan, b.Plan = "tiles:arrival/fp32", "tiles:arrival/fp32"
+	for schedule, want := range map[string]string{"7": "hardware", "real": "arrival"} {
+		ta, tb := traceOf("op", []trace.Record{a}), traceOf("op", []trace.Record{b})
+		ta.Run.Schedule, tb.Run.Schedule = schedule, schedule
+		r, err := Compare(ta, tb)
+		require.NoError(t, err)
+		require.Equal(t, want, *r.Class, "both under schedule %s", schedule)
+	}
 	require.Equal(t, "tuner", *pair("k:seq/fp32", "k:splitk(4)/fp32").Class)
 	require.Equal(t, "tie", *pair("fused=true; tie=native", "fused=false; tie=native").Class)
 	require.Equal(t, "hardware", *pair("k:seq/fp32", "k:seq/fp32").Class)

@@ -5,7 +5,7 @@ import (
 )
 
 // judge combines the ranks' verdicts into the report's.
-func (r *Report) judge(pairs []*pair) {
+func (r *Report) judge(pairs []*pair, oneSchedule bool) {
 	var diverged []*pair
 	var first *pair
 	for _, p := range pairs {
@@ -29,7 +29,7 @@ func (r *Report) judge(pairs []*pair) {
 	r.Evidence = append(r.Evidence, why...)
 	r.Action = actions[verdict]
 	r.A, r.B = first.records()
-	if c, why := class(verdict, r.A, r.B, r.ConfigDifferences); c != "" {
+	if c, why := class(verdict, r.A, r.B, r.ConfigDifferences, oneSchedule); c != "" {
 		r.Class = &c
 		r.Evidence = append(r.Evidence, why...)
 	}
