@@ -1,6 +1,9 @@
 package kernel
 
-import "firstbit/libm"
+import (
+	"firstbit/libm"
+	"firstbit/reduce"
+)
 
 // side says which of the T steps a row of a causal product sees.
 type side bool
@@ -52,25 +55,11 @@ func addRows[T libm.Float](dst, w []T, sw int, x []T, ld, n int) {
 
 // causalRow is one row of causal: leaves whose step lies outside lo to hi are absent.
 func causalRow[T libm.Float](f Fold, dst, w []T, sw int, x Mat[T], lo, hi, period int) {
-	n, plain := len(dst), Plain[T](f)
-	stack := borrow[T](f.Depth * n)
-	defer giveBack(stack)
-	s := (*stack)[:0]
-	for _, step := range f.Steps {
-		if step.Join {
-			b, a := s[len(s)-n:], s[len(s)-2*n:len(s)-n]
-			for j := range a {
-				a[j] = add(f, a[j], b[j])
-			}
-			s = s[:len(s)-n]
-			continue
-		}
-		s = s[:len(s)+n]
-		acc := s[len(s)-n:]
-		fill(acc, Negzero[T]())
+	plain := Plain[T](f)
+	runRows(f, dst, func(acc []T, step reduce.Step) {
 		if plain && f.Perm == nil && step.Stride == 1 {
 			presentRows(acc, w, sw, x, step.Start, step.Start+step.Count, lo, hi, period)
-			continue
+			return
 		}
 		for c := range step.Count {
 			i := f.leaf(step.Start + c*step.Stride)
@@ -79,13 +68,12 @@ func causalRow[T libm.Float](f Fold, dst, w []T, sw int, x Mat[T], lo, hi, perio
 			case plain:
 				addRows(acc, w[i*sw:], sw, x.Data[i*x.Row:], x.Row, 1)
 			default:
-				for j, v := range x.Data[i*x.Row:][:n] {
+				for j, v := range x.Data[i*x.Row:][:len(acc)] {
 					acc[j] = mulAdd(f, acc[j], w[i*sw], v)
 				}
 			}
 		}
-	}
-	copy(dst, s)
+	})
 }
 
 // presentRows adds those of the leaves from start to end that are present, in ascending order.

@@ -163,6 +163,18 @@ func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 		}
 		return
 	}
+	runRows(f, dst, func(acc []T, step reduce.Step) {
+		for c := range step.Count {
+			for j, v := range row(f.leaf(step.Start + c*step.Stride)) {
+				acc[j] = add(f, acc[j], enter(f, v))
+			}
+		}
+	})
+}
+
+// runRows is the stack machine on rows as long as dst: chain adds the leaves of a step to an accumulator.
+func runRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step)) {
+	n := len(dst)
 	stack := borrow[T](f.Depth * n)
 	defer giveBack(stack)
 	s := (*stack)[:0]
@@ -178,13 +190,9 @@ func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 		s = s[:len(s)+n]
 		acc := s[len(s)-n:]
 		fill(acc, Negzero[T]())
-		for c := range step.Count {
-			for j, v := range row(f.leaf(step.Start + c*step.Stride)) {
-				acc[j] = add(f, acc[j], enter(f, v))
-			}
-		}
+		chain(acc, step)
 	}
-	if len(s) == 0 {
+	if f.N == 0 {
 		fill(dst, Negzero[T]())
 		return
 	}

@@ -79,7 +79,7 @@ func printReport(out io.Writer, r *diff.Report) {
 	}
 	printBytes(out, "bytes        ", r.Bytes)
 	for _, root := range r.Roots {
-		fmt.Fprintf(out, "root         %s %s %s\n", root.Phase, root.Kind, root.Path())
+		fmt.Fprintf(out, "root         %s %s %s, microbatch %d\n", root.Phase, root.Kind, root.Path(), root.Microbatch)
 	}
 	fmt.Fprintf(out, "action       %s\n", r.Action)
 }
