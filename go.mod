@@ -5,6 +5,7 @@ go 1.26
 require (
 	github.com/chewxy/math32 v1.11.1
 	github.com/klauspost/compress v1.20.4
+	github.com/nlpodyssey/safetensors v0.0.0-20250209183917-bfb01cc25f7c
 	github.com/pkg/profile v1.7.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/spf13/cobra v1.10.2
