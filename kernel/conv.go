@@ -1,0 +1,101 @@
+package kernel
+
+import (
+	"firstbit/libm"
+	"firstbit/reduce"
+)
+
+// ConvShape is the extents of a depthwise causal convolution: B sequences of T steps, C channels
+// with K taps each.
+type ConvShape struct{ B, T, C, K int }
+
+// CausalConv is a depthwise convolution that sees no later step. A tap before the sequence is
+// absent from the sum.
+//
+//	y[t,c] = bias[c] + fold_k w[c,k]·x[t−K+1+k, c]
+//
+// Shapes:  x (B·T,C), w (C,K), bias (C) → y (B·T,C).
+// Reduces: K, by f.
+func CausalConv[T libm.Float](y, x, w, bias []T, s ConvShape, f Fold) {
+	convolve(y, x, w, s, f, func(k int) int { return k - s.K + 1 })
+	for r := range s.B * s.T {
+		for c, v := range y[r*s.C:][:s.C] {
+			y[r*s.C+c] = bias[c] + v
+		}
+	}
+}
+
+// CausalConvBackward is the gradient with respect to x.
+//
+//	forward:  y[t] = bias + Σ_k w[k]·x[t−K+1+k]
+//	dx[t,c] = fold_k w[c,k]·dy[t+K−1−k, c]
+//
+// Shapes:  dy (B·T,C), w (C,K) → dx (B·T,C).
+// Reduces: K, by f.
+func CausalConvBackward[T libm.Float](dx, dy, w []T, s ConvShape, f Fold) {
+	convolve(dx, dy, w, s, f, func(k int) int { return s.K - 1 - k })
+}
+
+// convolve folds the taps, tap k reading the step shift(k) away; one outside the sequence is absent.
+func convolve[T libm.Float](y, x, w []T, s ConvShape, f Fold, shift func(k int) int) {
+	need(f, s.K)
+	taps := borrow[T](s.K * s.C) // (K,C)
+	defer giveBack(taps)
+	for c := range s.C {
+		for k := range s.K {
+			(*taps)[k*s.C+c] = w[c*s.K+k]
+		}
+	}
+	for r := range s.B * s.T {
+		t := r % s.T
+		runRows(f, y[r*s.C:][:s.C], func(acc []T, step reduce.Step) {
+			for i := range step.Count {
+				k := f.leaf(step.Start + i*step.Stride)
+				if at := t + shift(k); at >= 0 && at < s.T {
+					addProducts(f, acc, (*taps)[k*s.C:], x[(r+shift(k))*s.C:])
+				}
+			}
+		})
+	}
+}
+
+// addProducts adds a·b to acc, element by element.
+func addProducts[T libm.Float](f Fold, acc, a, b []T) {
+	a, b = a[:len(acc)], b[:len(acc)]
+	if Plain[T](f) {
+		for j, v := range a {
+			acc[j] += T(v * b[j])
+		}
+		return
+	}
+	for j, v := range a {
+		acc[j] = mulAdd(f, acc[j], v, b[j])
+	}
+}
+
+// CausalConvWeightBackward is the gradients of the taps and the bias.
+//
+//	forward:  y[t] = bias + Σ_k w[k]·x[t−K+1+k]
+//	dw[c,k] = fold_rows dy[t,c]·x[t−K+1+k, c] ;  dbias[c] = fold_rows dy[t,c]
+//
+// Shapes:  dy, x (B·T,C) → dw (C,K), dbias (C).
+// Reduces: the B·T rows, by f. Rows whose tap lies before the sequence are absent.
+func CausalConvWeightBackward[T libm.Float](dw, dbias, dy, x []T, s ConvShape, f Fold) {
+	need(f, s.B*s.T)
+	sum := borrow[T](s.C)
+	defer giveBack(sum)
+	for k := range s.K {
+		back := s.K - 1 - k
+		runRows(f, *sum, func(acc []T, step reduce.Step) {
+			for i := range step.Count {
+				if r := f.leaf(step.Start + i*step.Stride); r%s.T >= back {
+					addProducts(f, acc, dy[r*s.C:], x[(r-back)*s.C:])
+				}
+			}
+		})
+		for c, v := range *sum {
+			dw[c*s.K+k] = v
+		}
+	}
+	SumRows(f, dbias, dy, s.C)
+}

@@ -1,0 +1,197 @@
+package kernel
+
+import "firstbit/libm"
+
+// SSDShape is the extents of a state-space scan: B sequences of T steps, H heads of width P with
+// a state of P×N each, G groups of heads (dividing H) that share b and c, Chunk steps at a time.
+type SSDShape struct{ B, T, H, P, G, N, Chunk int }
+
+// Chunks is the number of chunks of a sequence; the last may be shorter.
+func (s SSDShape) Chunks() int { return (s.T + s.Chunk - 1) / s.Chunk }
+
+// length is the number of steps of chunk k.
+func (s SSDShape) length(k int) int { return min(s.Chunk, s.T-k*s.Chunk) }
+
+// SSDFolds are the orders of the scan's sums.
+type SSDFolds struct {
+	N     Fold             // over the state's N: c·b and c·S, and in the backward dS·b
+	Steps func(n int) Fold // over the n steps of a chunk, wherever steps meet
+	P     Fold             // backward, over a head's width
+	State Fold             // backward, over the P·N elements of a state
+	Heads Fold             // backward, over the heads of a group: db and dc
+}
+
+// SSDNaive is the recurrence that SSD computes, step by step: its definition.
+//
+//	S_t = exp(la_t)·S_{t−1} + dt_t·x_t⊗b_t ;  y_t = S_t·c_t + d·x_t
+//
+// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H) → y (B·T,H·P), last (B,H,P,N).
+// Reduces: N, in order.
+// Source:  Dao & Gu 2024, "Transformers are SSMs"; FACTS §5.
+func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d []T, s SSDShape) {
+	clear(last)
+	for seq := range s.B {
+		for h := range s.H {
+			state := last[(seq*s.H+h)*s.P*s.N:][:s.P*s.N]
+			for t := range s.T {
+				row := seq*s.T + t
+				group := (row*s.G + h/(s.H/s.G)) * s.N
+				bt, ct := b[group:][:s.N], c[group:][:s.N]
+				decay, step := libm.ExpOf(la[row*s.H+h]), dt[row*s.H+h]
+				for p := range s.P {
+					at := (row*s.H+h)*s.P + p
+					sum, sp := Negzero[T](), state[p*s.N:][:s.N]
+					for n := range sp {
+						sp[n] = T(decay*sp[n]) + T(T(step*x[at])*bt[n])
+						sum += T(sp[n] * ct[n])
+					}
+					y[at] = sum + T(d[h]*x[at])
+				}
+			}
+		}
+	}
+}
+
+// SSD is the recurrence of SSDNaive, a chunk of steps at a time. With a_t the sum of la from the
+// chunk's start to t, and S the state before it:
+//
+//	y_t = Σ_{s≤t} (c_t·b_s)·exp(a_t − a_s)·dt_s·x_s + exp(a_t)·S·c_t + d·x_t
+//	S′  = exp(a_end)·S + Σ_s exp(a_end − a_s)·dt_s·x_s⊗b_s
+//
+// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H) → y (B·T,H·P), states
+// (B,H,Chunks,P,N): the state after each chunk.
+// Reduces: N; the steps of a chunk, into y and into the state. Chunks follow one another, so
+// that the order of the state's sum is a chain of chunks. Before the first there is no state.
+func SSD[T libm.Float](y, states, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds) {
+	need(f.N, s.N)
+	w := newScan(x, b, c, dt, la, s, f)
+	defer w.release()
+	for seq := range s.B {
+		for g := range s.G {
+			for k := range s.Chunks() {
+				w.enter(seq, g, k)
+				for h := g * s.H / s.G; h < (g+1)*s.H/s.G; h++ {
+					w.head(h)
+					w.forward(w.rows(y, h), w.state(states, h, k-1), w.state(states, h, k))
+					for t := range w.n {
+						for p, v := range w.x.Data[t*w.x.Row:][:s.P] {
+							w.rows(y, h).Data[t*s.H*s.P+p] += T(d[h] * v)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// scan is one chunk of one head under way, with what was computed for it.
+type scan[T libm.Float] struct {
+	SSDShape
+	f                    SSDFolds
+	xs, bs, cs, dts, las []T
+
+	row, n  int    // the chunk's first row, and its steps
+	steps   Fold   // over them
+	x, b, c Mat[T] // (n,P), (n,N), (n,N)
+
+	pool   []*[]T
+	scores []T // (n,n): c_t·b_s, of the group
+	weight []T // (n,n): scores times decay; only s ≤ t
+	u      []T // (n,P): dt·x
+	a      []T // (n): running sum of la
+	off    []T // (n,P): S·c
+	ru     []T // (n,P): u decayed to the chunk's end
+	sum    []T // (P,N): what the chunk adds to the state
+}
+
+func newScan[T libm.Float](x, b, c, dt, la []T, s SSDShape, f SSDFolds) *scan[T] {
+	w := &scan[T]{SSDShape: s, f: f, xs: x, bs: b, cs: c, dts: dt, las: la}
+	square, wide := s.Chunk*s.Chunk, s.Chunk*s.P
+	w.scores, w.weight = w.borrow(square), w.borrow(square)
+	w.u, w.off, w.ru = w.borrow(wide), w.borrow(wide), w.borrow(wide)
+	w.a, w.sum = w.borrow(s.Chunk), w.borrow(s.P*s.N)
+	return w
+}
+
+func (w *scan[T]) borrow(n int) []T {
+	p := borrow[T](n)
+	w.pool = append(w.pool, p)
+	return *p
+}
+
+func (w *scan[T]) release() {
+	for _, p := range w.pool {
+		giveBack(p)
+	}
+}
+
+// rows is the (n,P) matrix of a head's rows of this chunk in y (B·T,H·P).
+func (w *scan[T]) rows(y []T, h int) Mat[T] {
+	return Mat[T]{y[(w.row*w.H+h)*w.P:], w.H * w.P, 1}
+}
+
+// state is the (P,N) state of a head after chunk k in states (B,H,Chunks,P,N); nil before the first.
+func (w *scan[T]) state(states []T, h, k int) []T {
+	if k < 0 {
+		return nil
+	}
+	return states[((w.row/w.T*w.H+h)*w.Chunks()+k)*w.P*w.N:][:w.P*w.N]
+}
+
+// enter goes to chunk k of a sequence and group.
+func (w *scan[T]) enter(seq, g, k int) {
+	w.row, w.n = seq*w.T+k*w.Chunk, w.length(k)
+	w.steps = w.f.Steps(w.n)
+	group := (w.row*w.G + g) * w.N
+	w.b, w.c = Mat[T]{w.bs[group:], w.G * w.N, 1}, Mat[T]{w.cs[group:], w.G * w.N, 1}
+	MatMul(w.scores, w.n, w.c, w.b.T(), w.n, w.n, w.N, w.f.N)
+}
+
+// head computes what forward and backward need of a head: a, u, the weights, and u decayed.
+func (w *scan[T]) head(h int) {
+	w.x = w.rows(w.xs, h)
+	sum := Negzero[T]()
+	for t := range w.n {
+		i := (w.row+t)*w.H + h
+		sum += w.las[i]
+		w.a[t] = sum
+		for p, v := range w.x.Data[t*w.x.Row:][:w.P] {
+			w.u[t*w.P+p] = w.dts[i] * v
+		}
+	}
+	for t := range w.n {
+		for s := range t + 1 {
+			w.weight[t*w.n+s] = w.scores[t*w.n+s] * libm.ExpOf(w.a[t]-w.a[s])
+		}
+		r := libm.ExpOf(sum - w.a[t])
+		for p, v := range w.u[t*w.P:][:w.P] {
+			w.ru[t*w.P+p] = r * v
+		}
+	}
+}
+
+// forward is y without its skip, and the next state. before is nil before the first chunk.
+func (w *scan[T]) forward(y Mat[T], before, after []T) {
+	wide := AttentionShape{T: w.n, P: w.P}
+	causal(w.steps, y, RowMajor(w.weight, w.n), RowMajor(w.u, w.P), wide, pastOnly)
+	MatMul(after, w.N, RowMajor(w.ru, w.P).T(), w.b, w.P, w.N, w.n, w.steps)
+	if before == nil {
+		return
+	}
+	w.carried(before)
+	for t := range w.n {
+		e := libm.ExpOf(w.a[t])
+		for p, v := range w.off[t*w.P:][:w.P] {
+			y.Data[t*y.Row+p] += T(e * v)
+		}
+	}
+	decay := libm.ExpOf(w.a[w.n-1])
+	for i, v := range before {
+		after[i] = T(decay*v) + after[i]
+	}
+}
+
+// carried sets off to S·c, what the state before the chunk says at each step.
+func (w *scan[T]) carried(before []T) {
+	MatMul(w.off, w.P, w.c, RowMajor(before, w.N).T(), w.n, w.P, w.N, w.f.N)
+}

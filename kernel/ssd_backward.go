@@ -1,0 +1,178 @@
+package kernel
+
+import "firstbit/libm"
+
+// SSDGradients are what SSDBackward writes, in the shapes of what they are the gradients of.
+type SSDGradients[T libm.Float] struct{ X, B, C, DT, LA []T }
+
+// SSDBackward is the gradients of everything SSD reads but d (see SkipBackward).
+//
+// With u = dt·x, W_ts = (c_t·b_s)·exp(a_t − a_s), S the state before the chunk, dS′ the gradient of
+// the one after it, r_s = exp(a_end − a_s), e_t = exp(a_t), q = exp(a_end):
+//
+//	forward:  y_t = Σ_{s≤t} W_ts·u_s + e_t·S·c_t + d·x_t ;  S′ = q·S + Σ_s r_s·u_s⊗b_s
+//	dW_ts = dy_t·u_s
+//	du_s  = Σ_{t≥s} W_ts·dy_t + r_s·dS′·b_s          dx = dt·du + d·dy ;  ddt = du·x
+//	dc_t  = Σ_{s≤t} dW_ts·exp(a_t − a_s)·b_s + e_t·dy_t·S
+//	db_s  = Σ_{t≥s} dW_ts·exp(a_t − a_s)·c_t + r_s·u_s·dS′
+//	da_t  = Σ_s dW_ts·W_ts − Σ_t′ dW_t′t·W_t′t + e_t·dy_t·(S·c_t) − r_t·u_t·(dS′·b_t)
+//	da_end += Σ_s r_s·u_s·(dS′·b_s) + q·⟨dS′, S⟩
+//	dS    = q·dS′ + Σ_t e_t·dy_t⊗c_t                  dla_t = Σ_{t′≥t} da_t′
+//
+// Shapes:  dy (B·T,H·P), states (B,H,Chunks,P,N) of the forward; the rest as in SSD.
+// Reduces: P, N, the steps of a chunk, the elements of a state; the heads of a group into db and dc.
+func SSDBackward[T libm.Float](grad SSDGradients[T], dy, states, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds) {
+	need(f.N, s.N)
+	need(f.P, s.P)
+	need(f.State, s.P*s.N)
+	w := &scanBackward[T]{scan: newScan(x, b, c, dt, la, s, f)}
+	w.allocate()
+	defer w.release()
+	rows, per := s.B*s.T, s.H/s.G
+	for seq := range s.B {
+		for g := range s.G {
+			fill(w.ds, 0) // (per,P,N): nothing follows the last chunk
+			for k := s.Chunks() - 1; k >= 0; k-- {
+				w.enter(seq, g, k)
+				for i := range per {
+					h := g*per + i
+					w.head(h)
+					w.dy, w.last = w.rows(dy, h), k == s.Chunks()-1
+					w.backward(w.state(states, h, k-1), w.ds[i*s.P*s.N:][:s.P*s.N], h)
+					w.store(grad, h, d[h])
+				}
+			}
+		}
+	}
+	for i := range rows * s.G { // (row, group): the heads' shares meet
+		SumRows(f.Heads, grad.B[i*s.N:][:s.N], w.dbs[i*per*s.N:], s.N)
+		SumRows(f.Heads, grad.C[i*s.N:][:s.N], w.dcs[i*per*s.N:], s.N)
+	}
+}
+
+type scanBackward[T libm.Float] struct {
+	*scan[T]
+	dy       Mat[T] // (n,P)
+	last     bool   // no chunk follows
+	dbs, dcs []T    // (B·T,H,N): each head's share
+	ds       []T    // (per,P,N): gradient of the state after the chunk, then of the one before
+	du, v    []T    // (n,P)
+	dw, z    []T    // (n,n)
+	da       []T    // (n)
+	db, dc   Mat[T] // (n,N): this head's rows of dbs and dcs
+	part     []T    // (n,N) or (P,N)
+}
+
+func (w *scanBackward[T]) allocate() {
+	rows := w.B * w.T
+	w.dbs, w.dcs = w.borrow(rows*w.H*w.N), w.borrow(rows*w.H*w.N)
+	w.ds = w.borrow(w.H / w.G * w.P * w.N)
+	w.du, w.v = w.borrow(w.Chunk*w.P), w.borrow(w.Chunk*w.P)
+	w.dw, w.z = w.borrow(w.Chunk*w.Chunk), w.borrow(w.Chunk*w.Chunk)
+	w.da, w.part = w.borrow(w.Chunk), w.borrow(max(w.Chunk, w.P)*w.N)
+}
+
+// backward is one head's share of one chunk. before is nil in the first; ds comes as the
+// gradient of the state after the chunk and leaves as that of the state before.
+func (w *scanBackward[T]) backward(before, ds []T, h int) {
+	at, ld := (w.row*w.H+h)*w.N, w.H*w.N
+	w.db, w.dc = Mat[T]{w.dbs[at:], ld, 1}, Mat[T]{w.dcs[at:], ld, 1}
+	w.within()
+	if !w.last {
+		w.fromAfter(ds)
+	}
+	if before != nil {
+		w.fromBefore(before, ds)
+	}
+}
+
+// within is the gradients of W·u.
+func (w *scanBackward[T]) within() {
+	n, p, wide := w.n, w.P, AttentionShape{T: w.n, P: w.P}
+	causal(w.steps, RowMajor(w.du, p), RowMajor(w.weight, n).T(), w.dy, wide, futureOnly)
+	MatMul(w.dw, n, w.dy, RowMajor(w.u, p).T(), n, n, p, w.f.P)
+	fill(w.z[:n*n], Negzero[T]()) // the future is absent
+	for t := range n {
+		for s := range t + 1 {
+			i := t*n + s
+			w.z[i] = w.dw[i] * w.weight[i]
+			w.dw[i] *= libm.ExpOf(w.a[t] - w.a[s])
+		}
+	}
+	narrow := AttentionShape{T: n, P: w.N}
+	causal(w.steps, w.dc, RowMajor(w.dw, n), w.b, narrow, pastOnly)
+	causal(w.steps, w.db, RowMajor(w.dw, n).T(), w.c, narrow, futureOnly)
+	for t := range n {
+		w.da[t] = Sum(w.steps, w.z[t*n:], 1) - Sum(w.steps, w.z[t:], n)
+	}
+}
+
+// fromAfter adds what reaches the chunk through the state after it.
+func (w *scanBackward[T]) fromAfter(ds []T) {
+	n, p := w.n, w.P
+	end := w.a[n-1]
+	MatMul(w.v, p, w.b, RowMajor(ds, w.N).T(), n, p, w.N, w.f.N) // dS′·b
+	for t := range n {
+		r := libm.ExpOf(end - w.a[t])
+		vt := w.v[t*p:][:p]
+		share := Dot(w.f.P, w.ru[t*p:], 1, vt, 1)
+		w.z[t] = share
+		w.da[t] -= share
+		for j, v := range vt {
+			w.du[t*p+j] += T(r * v)
+		}
+	}
+	w.da[n-1] += Sum(w.steps, w.z, 1)
+	MatMul(w.part, w.N, RowMajor(w.ru, p), RowMajor(ds, w.N), n, w.N, p, w.f.P)
+	addMat(w.db, w.part, n, w.N)
+}
+
+// fromBefore adds what reaches the chunk through the state before it, and takes ds there.
+func (w *scanBackward[T]) fromBefore(before, ds []T) {
+	n, p, width := w.n, w.P, w.N
+	w.carried(before)
+	for t := range n {
+		e := libm.ExpOf(w.a[t])
+		for j, v := range w.dy.Data[t*w.dy.Row:][:p] {
+			w.v[t*p+j] = e * v
+		}
+		w.da[t] += Dot(w.f.P, w.v[t*p:], 1, w.off[t*p:], 1)
+	}
+	MatMul(w.part, width, RowMajor(w.v, p), RowMajor(before, width), n, width, p, w.f.P)
+	addMat(w.dc, w.part, n, width)
+	MatMul(w.sum, width, RowMajor(w.v, p).T(), w.c, p, width, n, w.steps)
+	decay := libm.ExpOf(w.a[n-1])
+	if !w.last {
+		w.da[n-1] += T(decay * Dot(w.f.State, ds, 1, before, 1))
+	}
+	for i, v := range w.sum[:p*width] {
+		if w.last {
+			ds[i] = v
+		} else {
+			ds[i] = T(decay*ds[i]) + v
+		}
+	}
+}
+
+// store writes the head's gradients of x, dt and la.
+func (w *scanBackward[T]) store(grad SSDGradients[T], h int, d T) {
+	p, dx := w.P, w.rows(grad.X, h)
+	sum := Negzero[T]()
+	for t := w.n - 1; t >= 0; t-- {
+		i := (w.row+t)*w.H + h
+		for j, v := range w.dy.Data[t*w.dy.Row:][:p] {
+			dx.Data[t*dx.Row+j] = T(w.dts[i]*w.du[t*p+j]) + T(d*v)
+		}
+		grad.DT[i] = Dot(w.f.P, w.du[t*p:], 1, w.x.Data[t*w.x.Row:], 1)
+		sum += w.da[t]
+		grad.LA[i] = sum
+	}
+}
+
+// addMat adds src (m,n) to dst, element by element.
+func addMat[T libm.Float](dst Mat[T], src []T, m, n int) {
+	for i := range m {
+		row := dst.Data[i*dst.Row:][:n]
+		Add(row, row, src[i*n:])
+	}
+}

@@ -1,0 +1,133 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// ssdCase is a scan with its data.
+type ssdCase[T libm.Float] struct {
+	SSDShape
+	x, b, c, dt, la, d []T
+	y, states          []T
+}
+
+func newSSDCase(s SSDShape) *ssdCase[float64] {
+	r := rand.New(rand.NewPCG(5, 5))
+	rows := s.B * s.T
+	k := &ssdCase[float64]{SSDShape: s, x: normal(r, rows*s.H*s.P), b: normal(r, rows*s.G*s.N), c: normal(r, rows*s.G*s.N),
+		dt: normal(r, rows*s.H), la: normal(r, rows*s.H), d: normal(r, s.H), y: make([]float64, rows*s.H*s.P)}
+	for i := range k.dt {
+		k.dt[i], k.la[i] = 0.1+math.Abs(k.dt[i]), -math.Abs(k.la[i])
+	}
+	k.states = make([]float64, s.B*s.H*s.Chunks()*s.P*s.N)
+	return k
+}
+
+func (k *ssdCase[T]) run(f SSDFolds) {
+	SSD(k.y, k.states, k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape, f)
+}
+
+func ssdFolds(s SSDShape, order string) SSDFolds {
+	return SSDFolds{N: foldOf(order, s.N), P: foldOf(order, s.P), State: foldOf(order, s.P*s.N), Heads: foldOf(order, s.H/s.G),
+		Steps: func(n int) Fold { return foldOf(order, n) }}
+}
+
+// The chunked scan is the recurrence, for every chunk size, whatever the order of its sums.
+func TestChunkedScanIsTheRecurrence(t *testing.T) {
+	s := SSDShape{B: 2, T: 13, H: 4, P: 3, G: 2, N: 5}
+	for s.Chunk = 1; s.Chunk <= s.T+1; s.Chunk++ {
+		k := newSSDCase(s)
+		want, last := make([]float64, len(k.y)), make([]float64, s.B*s.H*s.P*s.N)
+		SSDNaive(want, last, k.x, k.b, k.c, k.dt, k.la, k.d, s)
+		for _, order := range []string{"seq", "reverse", "pairwise", "splitk(3)"} {
+			k.run(ssdFolds(s, order))
+			for i := range want {
+				require.InDelta(t, want[i], k.y[i], 1e-10, "chunk %d by %s, y[%d]", s.Chunk, order, i)
+			}
+			size := s.P * s.N
+			for head := range s.B * s.H {
+				end := k.states[((head+1)*s.Chunks()-1)*size:][:size]
+				for i, v := range end {
+					require.InDelta(t, last[head*size+i], v, 1e-10, "chunk %d by %s, state", s.Chunk, order)
+				}
+			}
+		}
+		k.la[5*s.H] *= 1.001 // negative control; the first step has nothing to decay
+		k.run(ssdFolds(s, "seq"))
+		worst := 0.0
+		for i := range want {
+			worst = max(worst, math.Abs(want[i]-k.y[i]))
+		}
+		require.Greater(t, worst, 1e-10, "another decay must be seen")
+	}
+}
+
+// stateTree is the order in which a state sums its steps: chunk after chunk, each by its own order.
+func stateTree(t, chunk int, order reduce.Order) reduce.Tree {
+	var chunks []int
+	var parts []reduce.Tree
+	for from := 0; from < t; from += chunk {
+		n := min(chunk, t-from)
+		leaves := make([]reduce.Tree, n)
+		for i := range leaves {
+			leaves[i] = reduce.Tree{Leaf: from + i}
+		}
+		chunks, parts = append(chunks, len(chunks)), append(parts, reduce.Graft(order.Tree(n), leaves))
+	}
+	return reduce.Graft(reduce.Chain(chunks), parts)
+}
+
+// The revealed order of the state's sum is what the plan says: an order inside chunks, and a chain of them.
+func TestStateSumByItsPlan(t *testing.T) {
+	for _, order := range []string{"seq", "reverse", "pairwise", "lanes(4)", "splitk(3)", "perm(7)"} {
+		for _, chunk := range []int{1, 4, 5, 16, 19} {
+			s := SSDShape{B: 1, T: 19, H: 1, P: 1, G: 1, N: 1, Chunk: chunk}
+			f := ssdFolds(s, order)
+			f.N, f.P, f.State, f.Heads = inOrder(1), inOrder(1), inOrder(1), inOrder(1)
+			want := stateTree(s.T, chunk, reduce.MustOrder(order))
+			last := func(x []float32) float32 {
+				y, states, one, zero := make([]float32, s.T), make([]float32, s.Chunks()), ones32(s.T), make([]float32, s.T)
+				SSD(y, states, x, one, one, one, zero, []float32{0}, s, f)
+				return states[len(states)-1]
+			}
+			requireOrder(t, fmt.Sprintf("state by %s in chunks of %d", order, chunk), s.T, want, lowp.FP32, last)
+		}
+	}
+	require.False(t, stateTree(19, 4, reduce.Seq).Equal(stateTree(19, 5, reduce.Seq)), "chunk size is a tree")
+}
+
+func TestSSDGradients(t *testing.T) {
+	for _, chunk := range []int{1, 3, 4, 7, 8} {
+		s := SSDShape{B: 2, T: 7, H: 4, P: 3, G: 2, N: 2, Chunk: chunk}
+		k := newSSDCase(s)
+		f := ssdFolds(s, "pairwise")
+		forward := func() []float64 { k.run(f); return k.y }
+		gradOf := func(pick func(SSDGradients[float64]) []float64) func(dy []float64) []float64 {
+			return func(dy []float64) []float64 {
+				g := SSDGradients[float64]{X: make([]float64, len(k.x)), B: make([]float64, len(k.b)), C: make([]float64, len(k.c)),
+					DT: make([]float64, len(k.dt)), LA: make([]float64, len(k.la))}
+				SSDBackward(g, dy, k.states, k.x, k.b, k.c, k.dt, k.la, k.d, s, f)
+				return pick(g)
+			}
+		}
+		checkGrad(t, "dx", k.x, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.X }))
+		checkGrad(t, "db", k.b, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.B }))
+		checkGrad(t, "dc", k.c, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.C }))
+		checkGrad(t, "ddt", k.dt, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.DT }))
+		checkGrad(t, "dla", k.la, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.LA }))
+		checkGrad(t, "dd", k.d, forward, func(dy []float64) []float64 {
+			dd := make([]float64, s.H)
+			SkipBackward(dd, dy, k.x, inOrder(s.P), inOrder(s.B*s.T))
+			return dd
+		})
+	}
+}

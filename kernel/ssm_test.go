@@ -1,0 +1,280 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+func TestConvolutionGradients(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	s := ConvShape{B: 2, T: 6, C: 3, K: 4}
+	rows := s.B * s.T
+	x, w, bias, y := normal(r, rows*s.C), normal(r, s.C*s.K), normal(r, s.C), make([]float64, rows*s.C)
+	f := func() []float64 { CausalConv(y, x, w, bias, s, inOrder(s.K)); return y }
+	f()
+	for i, got := range y { // the definition
+		c, at, want := i%s.C, i/s.C, bias[i%s.C]
+		for k := range s.K {
+			if t := at%s.T - s.K + 1 + k; t >= 0 {
+				want += w[c*s.K+k] * x[(at-s.K+1+k)*s.C+c]
+			}
+		}
+		require.InDelta(t, want, got, 1e-12)
+	}
+	checkGrad(t, "conv dx", x, f, func(dy []float64) []float64 {
+		dx := make([]float64, len(x))
+		CausalConvBackward(dx, dy, w, s, inOrder(s.K))
+		return dx
+	})
+	dw, db := make([]float64, len(w)), make([]float64, len(bias))
+	checkGrad(t, "conv dw", w, f, func(dy []float64) []float64 {
+		CausalConvWeightBackward(dw, db, dy, x, s, foldOf("pairwise", rows))
+		return dw
+	})
+	checkGrad(t, "conv dbias", bias, f, func(dy []float64) []float64 {
+		CausalConvWeightBackward(dw, db, dy, x, s, inOrder(rows))
+		return db
+	})
+}
+
+// A convolution's sums, forward and backward, by their plan; taps outside the sequence are absent.
+func TestConvolutionAddsByItsPlan(t *testing.T) {
+	for _, order := range orders {
+		for _, n := range []int{1, 2, 7, 19} {
+			f, tree := foldOf(order, n), reduce.MustOrder(order).Tree(n)
+			one := ConvShape{B: 1, T: n, C: 1, K: n}
+			requireOrder(t, order+" taps", n, tree, lowp.FP32, func(x []float32) float32 {
+				y := make([]float32, n)
+				CausalConv(y, x, ones32(n), []float32{Negzero[float32]()}, one, f)
+				return y[n-1]
+			})
+			requireOrder(t, order+" dx", n, tree, lowp.FP32, func(x []float32) float32 {
+				dx := make([]float32, n)
+				CausalConvBackward(dx, ones32(n), x, one, f)
+				return dx[0]
+			})
+			for name, pick := range map[string]func(dw, db []float32) float32{
+				"dw": func(dw, _ []float32) float32 { return dw[0] }, "dbias": func(_, db []float32) float32 { return db[0] }} {
+				requireOrder(t, order+" "+name, n, tree, lowp.FP32, func(x []float32) float32 {
+					dw, db := make([]float32, 1), make([]float32, 1)
+					CausalConvWeightBackward(dw, db, x, ones32(n), ConvShape{B: 1, T: n, C: 1, K: 1}, f)
+					return pick(dw, db)
+				})
+			}
+		}
+	}
+}
+
+func TestSiLUAndGatedNormGradients(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	const rows, groups, d = 3, 2, 5
+	n := rows * groups * d
+	x, z, w, y, rstd := normal(r, n), normal(r, n), normal(r, groups*d), make([]float64, n), make([]float64, rows*groups)
+	checkGrad(t, "silu", x, func() []float64 { SiLU(y, x); return y }, func(dy []float64) []float64 {
+		dx := make([]float64, n)
+		SiLUBackward(dx, dy, x)
+		return dx
+	})
+	f := func() []float64 { GatedNorm(y, rstd, x, z, w, d, 1e-5, inOrder(d)); return y }
+	f()
+	for row := range rows {
+		for g := range groups {
+			sum := 0.0
+			at := (row*groups + g) * d
+			gate := func(i int) float64 { return x[i] * z[i] / (1 + math.Exp(-z[i])) }
+			for i := at; i < at+d; i++ {
+				sum += gate(i) * gate(i)
+			}
+			for i := at; i < at+d; i++ {
+				require.InDelta(t, gate(i)/math.Sqrt(sum/d+1e-5)*w[g*d+i-at], y[i], 1e-12)
+			}
+		}
+	}
+	both := func(dy []float64) (dx, dz []float64) {
+		dx, dz = make([]float64, n), make([]float64, n)
+		GatedNormBackward(dx, dz, dy, x, z, w, rstd, d, inOrder(d))
+		return dx, dz
+	}
+	checkGrad(t, "gated norm dx", x, f, func(dy []float64) []float64 { dx, _ := both(dy); return dx })
+	checkGrad(t, "gated norm dz", z, f, func(dy []float64) []float64 { _, dz := both(dy); return dz })
+	checkGrad(t, "gated norm dw", w, f, func(dy []float64) []float64 {
+		dw := make([]float64, groups*d)
+		GatedNormWeightBackward(dw, dy, x, z, rstd, d, inOrder(rows))
+		return dw
+	})
+}
+
+func TestTimeStepGradients(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	const rows, heads, least = 5, 3, 0.5
+	n := rows * heads
+	raw, bias, aLog := normal(r, n), normal(r, heads), normal(r, heads)
+	// dt and la as one output, so that both gradients meet in raw.
+	y := make([]float64, 2*n)
+	f := func() []float64 { TimeStep(y[:n], y[n:], raw, bias, aLog, least); return y }
+	f()
+	held := 0
+	for i := range n {
+		want := math.Log1p(math.Exp(raw[i] + bias[i%heads]))
+		if want < least {
+			want, held = least, held+1
+		}
+		require.InDelta(t, want, y[i], 1e-12)
+		require.InDelta(t, -math.Exp(aLog[i%heads])*want, y[n+i], 1e-12)
+	}
+	require.Positive(t, held, "the bound must hold somewhere, or it is not tested")
+	draw := func(dy []float64) []float64 {
+		d := make([]float64, n)
+		TimeStepBackward(d, dy[:n], dy[n:], raw, bias, aLog, least)
+		return d
+	}
+	checkGrad(t, "raw", raw, f, draw)
+	checkGrad(t, "bias", bias, f, func(dy []float64) []float64 {
+		db := make([]float64, heads)
+		SumRows(inOrder(rows), db, draw(dy), heads)
+		return db
+	})
+	checkGrad(t, "a_log", aLog, f, func(dy []float64) []float64 {
+		da := make([]float64, heads)
+		DecayBackward(da, dy[n:], y[:n], aLog, inOrder(rows))
+		return da
+	})
+}
+
+// The sums of the scan's parameter gradients by their plan.
+func TestScanParameterGradientsAddByTheirPlan(t *testing.T) {
+	for _, order := range orders {
+		const n = 19
+		f, tree, one := foldOf(order, n), reduce.MustOrder(order).Tree(n), make([]float32, 1)
+		requireOrder(t, order+" dD over rows", n, tree, lowp.FP32, func(x []float32) float32 {
+			SkipBackward(one, x, ones32(n), inOrder(1), f)
+			return one[0]
+		})
+		requireOrder(t, order+" dD over the head", n, tree, lowp.FP32, func(x []float32) float32 {
+			SkipBackward(one, x, ones32(n), f, inOrder(1))
+			return one[0]
+		})
+		requireOrder(t, order+" dA", n, tree, lowp.FP32, func(x []float32) float32 {
+			DecayBackward(one, x, ones32(n), []float32{0}, f)
+			return -one[0]
+		})
+		requireOrder(t, order+" gated norm dw", n, tree, lowp.FP32, func(x []float32) float32 {
+			z, u := make([]float32, n), make([]float32, n)
+			for i := range z {
+				z[i], u[i] = 64, 1./64 // u·silu(z) is one
+			}
+			GatedNormWeightBackward(one, x, u, z, ones32(n), 1, f)
+			return one[0]
+		})
+		// db and dc over the heads of a group
+		s := SSDShape{B: 1, T: 1, H: n, P: 1, G: 1, N: 1, Chunk: 1}
+		folds := SSDFolds{N: inOrder(1), P: inOrder(1), State: inOrder(1), Heads: f, Steps: inOrder}
+		for name, pick := range map[string]func(g SSDGradients[float32]) float32{
+			"db": func(g SSDGradients[float32]) float32 { return g.B[0] }, "dc": func(g SSDGradients[float32]) float32 { return g.C[0] }} {
+			requireOrder(t, order+" "+name+" over heads", n, tree, lowp.FP32, func(x []float32) float32 {
+				v := func(k int) []float32 { return make([]float32, k) }
+				g := SSDGradients[float32]{X: v(n), B: v(1), C: v(1), DT: v(n), LA: v(n)}
+				SSDBackward(g, x, v(n), ones32(n), ones32(1), ones32(1), ones32(n), v(n), v(n), s, folds)
+				return pick(g)
+			})
+		}
+	}
+}
+
+func benchScan(b *testing.B, do func(k *ssdCase[float32], f SSDFolds)) {
+	s := SSDShape{B: 8, T: 64, H: 8, P: 16, G: 2, N: 16, Chunk: 16}
+	k, w := newSSDCase(s), &ssdCase[float32]{SSDShape: s}
+	for _, p := range []struct {
+		dst *[]float32
+		src []float64
+	}{{&w.x, k.x}, {&w.b, k.b}, {&w.c, k.c}, {&w.dt, k.dt}, {&w.la, k.la}, {&w.d, k.d}, {&w.y, k.y}, {&w.states, k.states}} {
+		for _, v := range p.src {
+			*p.dst = append(*p.dst, float32(v))
+		}
+	}
+	f := ssdFolds(s, "seq")
+	w.run(f)
+	for b.Loop() {
+		do(w, f)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*s.B*s.T), "ns/token")
+}
+
+func BenchmarkSSD(b *testing.B) {
+	benchScan(b, func(k *ssdCase[float32], f SSDFolds) { k.run(f) })
+}
+
+// The recurrence, step by step, beside which the chunked scan is timed.
+func BenchmarkSSDNaive(b *testing.B) {
+	benchScan(b, func(k *ssdCase[float32], _ SSDFolds) {
+		SSDNaive(k.y, make([]float32, k.B*k.H*k.P*k.N), k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape)
+	})
+}
+
+func BenchmarkSSDBackward(b *testing.B) {
+	g := SSDGradients[float32]{}
+	benchScan(b, func(k *ssdCase[float32], f SSDFolds) {
+		if g.X == nil {
+			v := func(x []float32) []float32 { return make([]float32, len(x)) }
+			g = SSDGradients[float32]{v(k.x), v(k.b), v(k.c), v(k.dt), v(k.la)}
+		}
+		SSDBackward(g, k.y, k.states, k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape, f)
+	})
+}
+
+func BenchmarkCausalConv(b *testing.B) {
+	s := ConvShape{B: 8, T: 64, C: 192, K: 4}
+	n := s.B * s.T * s.C
+	x, w, bias, y := ones32(n), ones32(s.C*s.K), ones32(s.C), make([]float32, n)
+	for b.Loop() {
+		CausalConv(y, x, w, bias, s, inOrder(s.K))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/element")
+}
+
+func BenchmarkCausalConvWeightBackward(b *testing.B) {
+	s := ConvShape{B: 8, T: 64, C: 192, K: 4}
+	n := s.B * s.T * s.C
+	x, dw, db := ones32(n), make([]float32, s.C*s.K), make([]float32, s.C)
+	for b.Loop() {
+		CausalConvWeightBackward(dw, db, x, x, s, inOrder(s.B*s.T))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/element")
+}
+
+func benchElements(b *testing.B, do func(y, x, z, w, rstd []float32, d int)) {
+	const rows, groups, d = 512, 2, 64
+	n := rows * groups * d
+	y, x, z, w, rstd := make([]float32, n), ones32(n), ones32(n), ones32(groups*d), make([]float32, rows*groups)
+	for b.Loop() {
+		do(y, x, z, w, rstd, d)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/element")
+}
+
+func BenchmarkSiLU(b *testing.B) {
+	benchElements(b, func(y, x, _, _, _ []float32, _ int) { SiLU(y, x) })
+}
+
+func BenchmarkSiLUBackward(b *testing.B) {
+	benchElements(b, func(y, x, z, _, _ []float32, _ int) { SiLUBackward(y, x, z) })
+}
+
+func BenchmarkGatedNorm(b *testing.B) {
+	benchElements(b, func(y, x, z, w, rstd []float32, d int) { GatedNorm(y, rstd, x, z, w, d, 1e-5, inOrder(d)) })
+}
+
+func BenchmarkGatedNormBackward(b *testing.B) {
+	dz := make([]float32, 512*2*64)
+	benchElements(b, func(y, x, z, w, rstd []float32, d int) { GatedNormBackward(y, dz, x, x, z, w, rstd, d, inOrder(d)) })
+}
+
+func BenchmarkTimeStep(b *testing.B) {
+	benchElements(b, func(y, x, z, w, _ []float32, _ int) { TimeStep(y, z, x, w, w, 0) })
+}

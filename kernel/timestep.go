@@ -1,0 +1,73 @@
+package kernel
+
+import "firstbit/libm"
+
+// TimeStep makes a state-space head's step size and the logarithm of its decay.
+//
+//	dt = max(softplus(raw + bias), least) ;  la = dt·A, A = −exp(a_log)
+//
+// Shapes:  raw (rows,H), bias, aLog (H) → dt, la (rows,H).
+// Source:  FACTS §5; least is Hugging Face's time_step_min, 0 elsewhere.
+func TimeStep[T libm.Float](dt, la, raw, bias, aLog []T, least T) {
+	heads := len(bias)
+	for h := range heads {
+		a := -libm.ExpOf(aLog[h])
+		for i := h; i < len(raw); i += heads {
+			dt[i] = max(libm.Softplus(raw[i]+bias[h]), least)
+			la[i] = dt[i] * a
+		}
+	}
+}
+
+// TimeStepBackward is the gradient of raw; that of bias is its sum over rows.
+//
+//	forward:  dt = max(softplus(raw + bias), least) ;  la = dt·A
+//	draw = (ddt + dla·A)·σ(raw + bias), zero where the bound holds
+//
+// Shapes:  ddt, dla, raw (rows,H), bias, aLog (H) → draw (rows,H).
+func TimeStepBackward[T libm.Float](draw, ddt, dla, raw, bias, aLog []T, least T) {
+	heads := len(bias)
+	for h := range heads {
+		a := -libm.ExpOf(aLog[h])
+		for i := h; i < len(raw); i += heads {
+			x := raw[i] + bias[h]
+			draw[i] = 0
+			if libm.Softplus(x) >= least {
+				draw[i] = (ddt[i] + T(dla[i]*a)) * libm.Sigmoid(x)
+			}
+		}
+	}
+}
+
+// DecayBackward is the gradient of a_log.
+//
+//	forward:  la = −exp(a_log)·dt
+//	da_log = −exp(a_log)·fold_rows dla·dt
+//
+// Shapes:  dla, dt (rows,H), aLog (H) → da (H).
+// Reduces: rows, by f.
+func DecayBackward[T libm.Float](da, dla, dt, aLog []T, f Fold) {
+	heads := len(aLog)
+	need(f, len(dt)/heads)
+	for h := range heads {
+		da[h] = -libm.ExpOf(aLog[h]) * Dot(f, dla[h:], heads, dt[h:], heads)
+	}
+}
+
+// SkipBackward is the gradient of D.
+//
+//	forward:  y[row,h,p] = … + D[h]·x[row,h,p]
+//	dD[h] = fold_rows fold_p dy·x
+//
+// Shapes:  dy, x (rows,H·P) → dd (H).
+// Reduces: P, by p, then rows, by f.
+func SkipBackward[T libm.Float](dd, dy, x []T, p, f Fold) {
+	width, heads := p.N, len(dd)
+	terms := borrow[T](len(x) / width) // (rows,H)
+	defer giveBack(terms)
+	for i := range *terms {
+		(*terms)[i] = Dot(p, dy[i*width:], 1, x[i*width:], 1)
+	}
+	need(f, len(*terms)/heads)
+	SumRows(f, dd, *terms, heads)
+}
