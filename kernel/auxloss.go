@@ -2,26 +2,29 @@ package kernel
 
 import "firstbit/libm"
 
-// AuxLoss is the fused load-balancing loss: grid CTAs share the rows, and each adds what it has
-// to the total.
+// AuxLoss is the fused load-balancing loss: grid CTAs share the positions, and each adds what it
+// has to the total. It is the mean over B sequences of S positions; as one sequence it is the
+// loss of a whole microbatch.
 //
-//	loss = Σ_b C·Σ_i n_i·Σ_{t ≡ b mod grid} P_ti
+//	loss = Σ_c C·Σ_b,i n_bi·Σ_{t ≡ c mod grid} P_bti / B
 //
-// Shapes:  share P (rows,E), counts n (E).
-// Reduces: CTA b its rows b, b+grid, … by rows; a CTA's experts by experts; CTAs by ctas, a
-// fold over min(grid, rows).
-// Source:  FACTS §6; Megatron Core's fused auxiliary loss.
+// Shapes:  share P (B·S,E), counts n (B,E).
+// Reduces: CTA c its positions c, c+grid, … by rows; a CTA's columns, the B·E experts of all
+// sequences, by experts; CTAs by ctas, a fold over min(grid, S).
+// Source:  FACTS §5, §6; Megatron Core's fused auxiliary loss, which lays sequences side by side.
 func AuxLoss[T libm.Float](share []T, counts []int32, e, grid int, c T, rows func(n int) Fold, experts, ctas Fold, probe func(cta int, partial T)) T {
-	t := len(share) / e
-	need(experts, e)
+	t := len(share) / len(counts)
+	need(experts, len(counts))
 	need(ctas, min(grid, t))
-	partials, sums := borrow[T](ctas.N), borrow[T](e)
+	partials, sums := borrow[T](ctas.N), borrow[T](len(counts))
 	defer giveBack(partials)
 	defer giveBack(sums)
 	for b := range ctas.N {
 		own := rows((t - b + grid - 1) / grid)
 		need(own, (t-b+grid-1)/grid)
-		SumRows(own, *sums, share[b*e:], grid*e)
+		for at := 0; at < len(counts); at += e {
+			SumRows(own, (*sums)[at:at+e], share[at*t+b*e:], grid*e)
+		}
 		for i := range *sums {
 			(*sums)[i] = T((*sums)[i] * T(counts[i]))
 		}
@@ -30,13 +33,15 @@ func AuxLoss[T libm.Float](share []T, counts []int32, e, grid int, c T, rows fun
 	if probe != nil {
 		ctas.visit(func(_, leaf int) { probe(leaf, (*partials)[leaf]) })
 	}
-	return Sum(ctas, *partials, 1)
+	return Sum(ctas, *partials, 1) / T(len(counts)/e)
 }
 
-// AuxLossBackward is dP_ti = scale·C·n_i.
+// AuxLossBackward is dP_bti = C·n_bi·scale/B.
 func AuxLossBackward[T libm.Float](dshare []T, counts []int32, e int, c, scale T) {
+	sequence := len(dshare) / (len(counts) / e)
+	scale /= T(len(counts) / e)
 	for i := range dshare {
-		dshare[i] = T(T(counts[i%e])*c) * scale
+		dshare[i] = T(T(counts[i/sequence*e+i%e])*c) * scale
 	}
 }
 

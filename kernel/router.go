@@ -77,26 +77,37 @@ func TopK[T libm.Float](index []int32, scores, bias []T, e, k int, tie Tie) {
 	defer giveBack(value)
 	v := *value
 	for i := range len(scores) / e {
-		copy(v, scores[i*e:][:e])
-		for j, b := range bias {
-			v[j] += b
-		}
+		addBias(v, scores[i*e:], bias)
 		chosen := index[i*k:][:0]
-		for j := range v { // insertion into the k best so far
-			at := len(chosen)
-			for at > 0 && better(v, j, int(chosen[at-1]), tie) {
-				at--
-			}
-			if at == k {
-				continue
-			}
-			if len(chosen) < k {
-				chosen = chosen[:len(chosen)+1]
-			}
-			copy(chosen[at+1:], chosen[at:])
-			chosen[at] = int32(j)
+		for j := range v {
+			chosen = insert(chosen, k, v, j, tie)
 		}
 	}
+}
+
+// addBias is v = scores + bias; a nil bias is none.
+func addBias[T libm.Float](v, scores, bias []T) {
+	copy(v, scores)
+	for j, b := range bias {
+		v[j] += b
+	}
+}
+
+// insert puts j among the at most k best of v so far, the best first.
+func insert[T libm.Float](chosen []int32, k int, v []T, j int, tie Tie) []int32 {
+	at := len(chosen)
+	for at > 0 && better(v, j, int(chosen[at-1]), tie) {
+		at--
+	}
+	if at == k {
+		return chosen
+	}
+	if len(chosen) < k {
+		chosen = chosen[:len(chosen)+1]
+	}
+	copy(chosen[at+1:], chosen[at:])
+	chosen[at] = int32(j)
+	return chosen
 }
 
 func better[T libm.Float](v []T, a, b int, tie Tie) bool {

@@ -1,0 +1,78 @@
+package kernel
+
+import "firstbit/libm"
+
+// GroupScores is, for each of g groups of consecutive experts, the sum of its n largest
+// scores + bias. A nil bias is none. NaN is below every number.
+//
+// Shapes:  scores (rows,E), bias (E) → sums (rows,g).
+// Reduces: group, by f: n leaves, a group's largest first; of equal ones the lower index.
+// Source:  FACTS §5; Megatron Core's group-limited top-k, n = k/kept; Hugging Face, n = 2.
+func GroupScores[T libm.Float](sums, scores, bias []T, e, g, n int, f Fold) {
+	need(f, n)
+	value, top := borrow[T](e), borrow[T](n)
+	defer giveBack(value)
+	defer giveBack(top)
+	v, chosen, size := *value, make([]int32, n), e/g
+	for i := range sums {
+		group := i % g
+		if group == 0 {
+			addBias(v, scores[i/g*e:][:e], bias)
+		}
+		best := chosen[:0]
+		for j := group * size; j < (group+1)*size; j++ {
+			best = insert(best, n, v, j, TieLow)
+		}
+		for r, j := range best {
+			(*top)[r] = v[j]
+		}
+		sums[i] = Sum(f, *top, 1)
+	}
+}
+
+// TopKOfGroups is TopK over the experts of the groups a row keeps, of g groups of consecutive
+// experts. The others are absent: none of their values can be chosen or tie.
+//
+// Shapes: scores (rows,E), bias (E), kept (rows,groups kept) → index (rows,k).
+func TopKOfGroups[T libm.Float](index []int32, scores, bias []T, kept []int32, e, g, k int, tie Tie) {
+	rows := len(scores) / e
+	value := borrow[T](e)
+	defer giveBack(value)
+	v, in, size, nkept := *value, make([]bool, g), e/g, len(kept)/max(rows, 1)
+	for i := range rows {
+		addBias(v, scores[i*e:][:e], bias)
+		clear(in)
+		for _, group := range kept[i*nkept:][:nkept] {
+			in[group] = true
+		}
+		chosen := index[i*k:][:0]
+		for j := range v { // ascending, whatever the order of the groups, so that NaNs fall as they do in TopK
+			if in[j/size] {
+				chosen = insert(chosen, k, v, j, tie)
+			}
+		}
+	}
+}
+
+// SoftmaxTopK is w = softmax over the k chosen logits of a row, in slot order, and p = scaling·w.
+//
+// Shapes:  logits (rows,k) → p, w (rows,k).
+// Reduces: slots, by f.
+// Source:  Megatron Core's softmax after top-k.
+func SoftmaxTopK[T libm.Float](p, w, logits []T, k int, scaling T, f Fold) {
+	Softmax(w, logits, k, f)
+	Scale(p, w, scaling)
+}
+
+// SoftmaxTopKBackward is the gradient with respect to the chosen logits.
+//
+//	forward:  w = softmax(l) ;  p = scaling·w
+//	dl = w·(scaling·dp − Σ_slots scaling·dp·w)
+//
+// Reduces: slots, by f.
+func SoftmaxTopKBackward[T libm.Float](dlogits, dp, w []T, k int, scaling T, f Fold) {
+	dw := borrow[T](len(dp))
+	defer giveBack(dw)
+	Scale(*dw, dp, scaling)
+	SoftmaxBackward(dlogits, *dw, w, k, f)
+}
