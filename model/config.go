@@ -57,8 +57,12 @@ func (c Config) Params() int64 {
 		case '-':
 			n += 2 * d * int64(c.Hidden)
 		case 'E':
-			m := c.MoE
-			n += d * (int64(m.Experts)*(1+2*int64(m.Hidden)) + 2*int64(m.SharedHidden))
+			m, width := c.MoE, d
+			if m.Latent > 0 {
+				width = int64(m.Latent)
+				n += 2 * d * width
+			}
+			n += d*int64(m.Experts+2*m.SharedHidden) + 2*width*int64(m.Experts)*int64(m.Hidden)
 		}
 	}
 	return n

@@ -87,9 +87,17 @@ func (m *Model) moe(scope string) *moe.MoE {
 	l.Router = moe.Router{Config: c, W: m.param(scope+".router.w", true, c.Experts, m.Width),
 		Bias:   device.NewTensor(device.MasterFormat(m.format), c.Experts),
 		Tokens: device.NewTensor(lowp.INT32, c.Experts)}
+	width := m.Width
+	if c.Latent > 0 {
+		width = c.Latent
+		l.Latent = &moe.Latent{Down: m.param(scope+".latent.down", true, m.Width, width)}
+	}
 	l.Experts = moe.Experts{Config: c,
-		W1: m.param(scope+".experts.w1", true, c.Experts, m.Width, c.Hidden),
-		W2: m.param(scope+".experts.w2", true, c.Experts, c.Hidden, m.Width)}
+		W1: m.param(scope+".experts.w1", true, c.Experts, width, c.Hidden),
+		W2: m.param(scope+".experts.w2", true, c.Experts, c.Hidden, width)}
+	if c.Latent > 0 {
+		l.Latent.Up = m.param(scope+".latent.up", true, width, m.Width)
+	}
 	if c.SharedHidden > 0 {
 		l.Shared = m.mlp(scope+".shared", c.SharedHidden)
 	}
@@ -121,6 +129,9 @@ func (m *Model) Forward(dev *device.Device, tokens, targets *device.Tensor) Loss
 	b, t := tokens.Dim(0), tokens.Dim(1)
 	for _, a := range m.attentions {
 		a.Shape.B, a.Shape.T = b, t
+	}
+	for _, l := range m.moes {
+		l.Router.Sequence = t
 	}
 	x := m.Embed.Forward(dev, tokens) // (B·T,D)
 	for i, block := range m.Blocks {
@@ -221,8 +232,10 @@ func initParam(dev *device.Device, p *device.Param, std float64, normal Normal) 
 	c.Do()
 }
 
+// writesResidual tells the last weight of a branch. Experts behind a latent have two: their w2 and
+// latent.up are both divided, as in Megatron Core.
 func writesResidual(name string) bool {
-	for _, s := range []string{".attn.wo", ".w2"} {
+	for _, s := range []string{".attn.wo", ".w2", ".latent.up"} {
 		if len(name) > len(s) && name[len(name)-len(s):] == s {
 			return true
 		}

@@ -28,8 +28,9 @@ var (
 //	aux = Σ_i (Σ_t P_ti)·n_i · E·coeff/(K·T²)   P: a token's scores as shares of their sum
 //	z   = coeff·mean_t(logsumexp(logits_t)²)
 //
-// n counts the choices of the unbiased scores, T the tokens of the microbatch.
-// Source: FACTS §5, §6.
+// n counts the choices of the unbiased scores over all experts, groups or not; T the tokens
+// of the microbatch. By sequence, T and n are a sequence's and aux is the mean over sequences.
+// Source: FACTS §5, §6; Megatron Core chooses for the loss without groups.
 func (r *Router) Losses(dev *device.Device) (aux, z *device.Tensor) {
 	f := r.scores.Format
 	r.share = r.scores
@@ -39,7 +40,7 @@ func (r *Router) Losses(dev *device.Device) (aux, z *device.Tensor) {
 		r.share = c.Write("share", f, r.scores.Shape()...)
 		c.Do()
 	}
-	r.counts = r.count(dev, "counts", r.unbiased(dev))
+	r.counts = r.count(dev, r.unbiased(dev))
 
 	c := dev.Open("aux_loss", auxKernel)
 	c.Read("share", r.share)
@@ -66,17 +67,28 @@ func (r *Router) unbiased(dev *device.Device) *device.Tensor {
 	return index
 }
 
-func (r *Router) count(dev *device.Device, label string, index *device.Tensor) *device.Tensor {
-	c := dev.Open(label, countsKernel)
+// count counts the choices of the microbatch (E), or of each sequence (B,E).
+func (r *Router) count(dev *device.Device, index *device.Tensor) *device.Tensor {
+	c := dev.Open("counts", countsKernel)
 	c.Read("index", index)
-	n := c.Write("counts", lowp.INT32, r.Experts)
+	n := r.countsOf(c)
 	c.Do()
 	return n
 }
 
-// auxFactor is C = E·coeff/(K·T²).
+func (r *Router) countsOf(c *device.Call) *device.Tensor {
+	if r.Aux != "sequence" {
+		return c.Write("counts", lowp.INT32, r.Experts)
+	}
+	if r.Sequence < 1 || r.scores.Rows()%r.Sequence != 0 {
+		panic("moe: the loss by sequence needs whole sequences of Router.Sequence tokens")
+	}
+	return c.Write("counts", lowp.INT32, r.scores.Rows()/r.Sequence, r.Experts)
+}
+
+// auxFactor is C = E·coeff/(K·T²), T the tokens the loss is of.
 func (r *Router) auxFactor() float64 {
-	t := float64(r.scores.Rows())
+	t := float64(r.scores.Rows() / r.counts.Rows())
 	return float64(r.Experts) * r.AuxCoeff / (float64(r.TopK) * t * t)
 }
 
@@ -86,8 +98,12 @@ func runShare[T libm.Float](c *device.Call) {
 }
 
 func runCounts(c *device.Call) {
-	n := c.Out[0].I32()
-	kernel.Counts(n, c.In[0].I32())
+	n := c.Out[0].Tensor
+	index, e := c.In[0].I32(), n.Cols()
+	each := len(index) / n.Rows()
+	for b := range n.Rows() {
+		kernel.Counts(n.I32()[b*e:][:e], index[b*each:][:each])
+	}
 }
 
 func runTopKUnbiased[T libm.Float](c *device.Call) {
@@ -98,13 +114,14 @@ func runTopKUnbiased[T libm.Float](c *device.Call) {
 func runAux[T libm.Float](c *device.Call) {
 	share := c.In[0].Tensor
 	e, grid := share.Cols(), c.Plan.Int("grid")
-	ctas := c.Fold("ctas", min(grid, share.Rows()))
+	counts := c.In[1].Tensor
+	ctas := c.Fold("ctas", min(grid, share.Rows()/counts.Rows()))
 	var probe func(cta int, partial T)
 	if c.Probe != nil {
 		probe = func(cta int, partial T) { c.Probe(onePartial(cta, partial)) }
 	}
-	device.Data[T](c.Out[0].Tensor)[0] = kernel.AuxLoss(device.Data[T](share), c.In[1].I32(), e, grid, T(c.Scalar("coeff")),
-		func(n int) kernel.Fold { return c.Fold("rows", n) }, c.Fold("experts", e), ctas, probe)
+	device.Data[T](c.Out[0].Tensor)[0] = kernel.AuxLoss(device.Data[T](share), counts.I32(), e, grid, T(c.Scalar("coeff")),
+		func(n int) kernel.Fold { return c.Fold("rows", n) }, c.Fold("experts", counts.Len()), ctas, probe)
 }
 
 func onePartial[T libm.Float](tile int, v T) device.Partial {

@@ -12,12 +12,15 @@ import (
 //
 //	y = Σ_slots experts(x)·p + shared(x)
 //
+// With a latent the experts see x·Down, and what they sum to is multiplied by Up.
+//
 // Shapes: x (T,D) → y (T,D).
 type MoE struct {
 	Config
 	Router  Router
 	Experts Experts
-	Shared  Mixer // nil: no shared expert
+	Latent  *Latent // nil: the experts are as wide as the model
+	Shared  Mixer   // nil: no shared expert
 
 	// Aux and Z are the losses of the last forward, one element each.
 	Aux, Z *device.Tensor
@@ -50,10 +53,11 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	m.index = index
 
 	offsets := m.permute(dev)
-	rows := m.dispatch(dev, "dispatch", x)                     // (R,D)
-	rowProb := m.reorder(dev, "prob", probRows, prob, m.order) // (R)
+	latent := dev.In("latent")
+	rows := m.dispatch(dev, "dispatch", m.Latent.In(latent, x)) // (R,L)
+	rowProb := m.reorder(dev, "prob", probRows, prob, m.order)  // (R)
 	y := m.Experts.Forward(dev.In("experts"), rows, rowProb, offsets)
-	out := m.combine(dev, "combine", y) // (T,D)
+	out := m.Latent.Out(latent, m.combine(dev, "combine", y)) // (T,D)
 	if m.Shared != nil {
 		out = dev.Sum("y", out, m.Shared.Forward(dev.In("shared"), x))
 	}
@@ -62,12 +66,13 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 
 // Backward takes dy to x; the router's losses enter with the weight lossScale.
 func (m *MoE) Backward(dev *device.Device, dy *device.Tensor, lossScale float64) *device.Tensor {
-	// forward: out = combine(y) [+ shared(x)]
-	drows := m.dispatch(dev, "combine.dx", dy)                          // (R,D)
-	dxr, dprobRows := m.Experts.Backward(dev.In("experts"), drows)      // (R,D), (R)
-	dprob := m.reorder(dev, "prob.dx", probSlots, dprobRows, m.inverse) // (T,K)
-	dx := m.combine(dev, "dispatch.dx", dxr)                            // (T,D)
-	dxRouter := m.Router.Backward(dev.In("router"), dprob, lossScale)   // (T,D)
+	// forward: out = combine(y)·Up [+ shared(x)]
+	latent := dev.In("latent")
+	drows := m.dispatch(dev, "combine.dx", m.Latent.OutBackward(latent, dy)) // (R,L)
+	dxr, dprobRows := m.Experts.Backward(dev.In("experts"), drows)           // (R,L), (R)
+	dprob := m.reorder(dev, "prob.dx", probSlots, dprobRows, m.inverse)      // (T,K)
+	dx := m.Latent.InBackward(latent, m.combine(dev, "dispatch.dx", dxr))    // (T,D)
+	dxRouter := m.Router.Backward(dev.In("router"), dprob, lossScale)        // (T,D)
 	// x feeds the experts, the router and the shared expert; their gradients
 	// meet here, in this order.
 	dx = dev.Sum("dx", dx, dxRouter)
@@ -80,6 +85,9 @@ func (m *MoE) Backward(dev *device.Device, dy *device.Tensor, lossScale float64)
 // Params lists the weights in the order of the forward.
 func (m *MoE) Params() []*device.Param {
 	p := []*device.Param{m.Router.W, m.Experts.W1, m.Experts.W2}
+	if m.Latent != nil {
+		p = []*device.Param{m.Router.W, m.Latent.Down, m.Experts.W1, m.Experts.W2, m.Latent.Up}
+	}
 	if m.Shared != nil {
 		p = append(p, m.Shared.Params()...)
 	}

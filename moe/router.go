@@ -12,8 +12,10 @@ import (
 //
 //	logits = x·Wᵀ               in fp32, rounded to router_dtype
 //	s      = sigmoid(logits)    or softmax
-//	choose the K largest of s + bias
+//	choose the K largest of s + bias, of kept groups where there are groups
 //	p      = scaling·s/(Σ_chosen s + 1e-20)   (sigmoid and K > 1; else scaling·s)
+//
+// With softmax_topk the K largest of logits + bias are chosen and p = scaling·softmax over them.
 //
 // Shapes: x (T,D), W (E,D) → index (T,K), p (T,K).
 // Source: FACTS §5.
@@ -23,9 +25,11 @@ type Router struct {
 	Bias *device.Tensor // (E) added for the choice only
 	// Tokens counts how many tokens chose each expert since the bias was last moved.
 	Tokens *device.Tensor
+	// Sequence is the tokens of a sequence, which the loss by sequence has to know.
+	Sequence int
 
 	x, logits, scores, index, chosen, sum, prob *device.Tensor
-	share, counts                               *device.Tensor
+	share, counts, weights                      *device.Tensor
 }
 
 var (
@@ -48,16 +52,16 @@ func (r *Router) Forward(dev *device.Device, x *device.Tensor) (index, prob *dev
 	}
 	r.logits = dev.MatMulNTIn(format, "logits", x, r.W.W) // (T,E)
 	r.scores = r.score(dev)                               // (T,E)
-	r.index = r.topk(dev)                                 // (T,K)
+	r.index = r.choose(dev)                               // (T,K)
 	r.chosen = r.gather(dev)                              // (T,K)
 	r.prob = r.normalize(dev)                             // (T,K)
 	return r.index, r.prob
 }
 
 func (r *Router) score(dev *device.Device) *device.Tensor {
-	k := sigmoidKernel
-	if r.Router == "softmax" {
-		k = softmaxKernel
+	k := softmaxKernel
+	if r.Router == "sigmoid" {
+		k = sigmoidKernel
 	}
 	c := dev.Open("scores", k)
 	c.Read("logits", r.logits)
@@ -66,9 +70,21 @@ func (r *Router) score(dev *device.Device) *device.Tensor {
 	return s
 }
 
-func (r *Router) topk(dev *device.Device) *device.Tensor {
+// chosenBy is what the choice compares and the probabilities are made of. Scores of softmax_topk
+// serve the load-balancing loss alone.
+func (r *Router) chosenBy() *device.Tensor {
+	if r.Router == "softmax_topk" {
+		return r.logits
+	}
+	return r.scores
+}
+
+func (r *Router) choose(dev *device.Device) *device.Tensor {
+	if r.grouped() {
+		return r.topkOfGroups(dev, r.keptGroups(dev))
+	}
 	c := dev.Open("topk", topkKernel)
-	c.Read("scores", r.scores)
+	c.Read("scores", r.chosenBy())
 	c.Read("bias", r.Bias)
 	c.ReadScalar("k", float64(r.TopK))
 	index := c.Write("index", lowp.INT32, r.scores.Rows(), r.TopK)
@@ -78,7 +94,7 @@ func (r *Router) topk(dev *device.Device) *device.Tensor {
 
 func (r *Router) gather(dev *device.Device) *device.Tensor {
 	c := dev.Open("chosen", gatherKernel)
-	c.Read("scores", r.scores)
+	c.Read("scores", r.chosenBy())
 	c.Read("index", r.index)
 	s := c.Write("chosen", r.scores.Format, r.index.Shape()...)
 	c.Do()
@@ -88,6 +104,9 @@ func (r *Router) gather(dev *device.Device) *device.Tensor {
 func (r *Router) normalized() bool { return r.TopK > 1 && r.Router == "sigmoid" }
 
 func (r *Router) normalize(dev *device.Device) *device.Tensor {
+	if r.Router == "softmax_topk" {
+		return r.softmaxOfChosen(dev)
+	}
 	c := dev.Open("prob", normalizeKernel)
 	c.Read("chosen", r.chosen)
 	c.ReadScalar("scaling", r.Scaling)

@@ -26,21 +26,35 @@ var (
 func (r *Router) Backward(dev *device.Device, dprob *device.Tensor, scale float64) (dx *device.Tensor) {
 	// forward: p = scaling·s/(Σs + ε), s gathered from scores
 	dchosen := r.normalizeBackward(dev, dprob)
-	dscores := r.scatter(dev, dchosen)
+	dlogits := r.scoresAndAuxBackward(dev, r.scatter(dev, dchosen), scale)
 
-	// forward: aux = C·Σ_i n_i·Σ_t share_ti. The scores feed the choice and the loss;
-	// their gradients meet here, in this order.
-	dscores = dev.Sum("scores.dsum", dscores, r.auxBackward(dev, scale))
-
-	// forward: scores = sigmoid(logits); z = coeff·mean(logsumexp²)
-	dlogits := dev.Sum("logits.dsum", r.scoreBackward(dev, dscores), r.zBackward(dev, scale))
+	// forward: z = coeff·mean(logsumexp²)
+	dlogits = dev.Sum("logits.dsum", dlogits, r.zBackward(dev, scale))
 
 	// forward: logits = x·Wᵀ
 	dev.Accumulate("w.grad", r.W, dev.MatMulTN("w.dw", dlogits, r.x)) // (E,D)
 	return dev.MatMulNNIn(r.x.Format, "w.dx", dlogits, r.W.W)         // (T,D)
 }
 
+// scoresAndAuxBackward takes the gradient of what was chosen from, and the load-balancing loss, to the logits.
+func (r *Router) scoresAndAuxBackward(dev *device.Device, d *device.Tensor, scale float64) *device.Tensor {
+	if r.Router == "softmax_topk" {
+		// forward: aux = C·Σ_i n_i·Σ_t softmax(logits)_ti. The logits feed the choice and the
+		// loss; their gradients meet here, in this order.
+		return dev.Sum("logits.dchoice", d, r.scoreBackward(dev, r.auxBackward(dev, scale)))
+	}
+	// forward: aux = C·Σ_i n_i·Σ_t share_ti. The scores feed the choice and the loss;
+	// their gradients meet here, in this order.
+	dscores := dev.Sum("scores.dsum", d, r.auxBackward(dev, scale))
+
+	// forward: scores = sigmoid(logits) or softmax(logits)
+	return r.scoreBackward(dev, dscores)
+}
+
 func (r *Router) normalizeBackward(dev *device.Device, dprob *device.Tensor) *device.Tensor {
+	if r.Router == "softmax_topk" {
+		return r.softmaxOfChosenBackward(dev, dprob)
+	}
 	c := dev.Open("prob.dx", normalizeBackward)
 	c.Read("dprob", dprob)
 	c.Read("chosen", r.chosen)
@@ -80,9 +94,9 @@ func (r *Router) auxBackward(dev *device.Device, scale float64) *device.Tensor {
 }
 
 func (r *Router) scoreBackward(dev *device.Device, dscores *device.Tensor) *device.Tensor {
-	k := sigmoidBackward
-	if r.Router == "softmax" {
-		k = softmaxBackward
+	k := softmaxBackward
+	if r.Router == "sigmoid" {
+		k = sigmoidBackward
 	}
 	c := dev.Open("scores.dx", k)
 	c.Read("dscores", dscores)

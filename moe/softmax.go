@@ -1,0 +1,48 @@
+package moe
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/reduce"
+)
+
+var (
+	softmaxTopK = &device.Kernel{Name: "softmax_topk", Fixed: reduce.MustPlan("slots:seq/fp32"),
+		Run: device.Width(runSoftmaxTopK[float32], runSoftmaxTopK[float64])}
+	softmaxTopKBackward = &device.Kernel{Name: "softmax_topk.bwd", Fixed: reduce.MustPlan("slots:seq/fp32"),
+		Run: device.Width(runSoftmaxTopKBackward[float32], runSoftmaxTopKBackward[float64])}
+)
+
+// softmaxOfChosen is p = scaling·softmax over the chosen logits.
+func (r *Router) softmaxOfChosen(dev *device.Device) *device.Tensor {
+	c := dev.Open("prob", softmaxTopK)
+	c.Read("chosen", r.chosen)
+	c.ReadScalar("scaling", r.Scaling)
+	p := c.Write("prob", r.chosen.Format, r.chosen.Shape()...)
+	r.weights = c.Write("weights", r.chosen.Format, r.chosen.Shape()...)
+	c.Do()
+	return p
+}
+
+func (r *Router) softmaxOfChosenBackward(dev *device.Device, dprob *device.Tensor) *device.Tensor {
+	c := dev.Open("prob.dx", softmaxTopKBackward)
+	c.Read("dprob", dprob)
+	c.Read("weights", r.weights)
+	c.ReadScalar("scaling", r.Scaling)
+	d := c.Write("dchosen", r.chosen.Format, r.chosen.Shape()...)
+	c.Do()
+	return d
+}
+
+func runSoftmaxTopK[T libm.Float](c *device.Call) {
+	k := c.In[0].Cols()
+	kernel.SoftmaxTopK(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](c.In[0].Tensor),
+		k, T(c.Scalar("scaling")), c.Fold("slots", k))
+}
+
+func runSoftmaxTopKBackward[T libm.Float](c *device.Call) {
+	k := c.In[0].Cols()
+	kernel.SoftmaxTopKBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor),
+		k, T(c.Scalar("scaling")), c.Fold("slots", k))
+}
