@@ -40,85 +40,170 @@ func TestLayerIsItsDefinition(t *testing.T) {
 }
 
 type naiveResult struct {
-	y      []float64
-	aux, z float64
-	biased int // tokens whose choice the bias changed
+	y       []float64
+	aux, z  float64
+	biased  int // tokens whose choice the bias changed
+	grouped int // tokens whose choice the groups changed
 }
 
 func naiveLayer(b *bench, c Config) naiveResult {
-	out := naiveResult{y: make([]float64, tokens*width)}
+	rows := b.x.Rows()
+	out, sequence := naiveResult{y: make([]float64, rows*width)}, rows
+	if c.Aux == "sequence" {
+		sequence = b.Router.Sequence
+	}
 	share, counts := make([]float64, c.Experts), make([]float64, c.Experts)
-	for t := range tokens {
+	for t := range rows {
 		x := b.x.F64()[t*width:][:width]
-		s, shares, lse := naiveScores(x, b.Router.W.W.F64(), c)
-		biased := slices.Clone(s)
+		s := naiveScores(x, b.Router.W.W.F64(), c)
+		by := s.scores
+		if c.Router == "softmax_topk" {
+			by = s.logits
+		}
+		biased := slices.Clone(by)
 		for e := range biased {
 			biased[e] += b.Router.Bias.Value(e)
 		}
-		chosen, plain := best(biased, c.TopK), best(s, c.TopK)
-		sum := 1e-20
-		for _, e := range chosen {
-			sum += s[e]
+		kept := naiveGroups(biased, c)
+		chosen, plain := best(biased, c.TopK, kept), best(s.scores, c.TopK, nil)
+		for i, v := range naiveRouted(b, c, x, chosen, naiveProb(s, chosen, c)) {
+			out.y[t*width+i] = v
 		}
-		for _, e := range chosen {
-			p := c.Scaling * s[e]
-			if c.Router == "sigmoid" && c.TopK > 1 {
-				p /= sum
-			}
-			for i, v := range naiveExpert(x, b.Experts.W1.W.F64(), b.Experts.W2.W.F64(), e, c.Hidden) {
-				out.y[t*width+i] += p * v
-			}
-		}
-		for e := range share {
-			share[e] += shares[e]
-		}
-		for _, e := range plain { // n is of the unbiased choice
+		for _, e := range plain { // n is of the unbiased choice among all experts
 			counts[e]++
 		}
-		if !slices.Equal(chosen, plain) {
+		for e := range share {
+			share[e] += s.shares[e]
+		}
+		if !slices.Equal(chosen, best(by, c.TopK, kept)) {
 			out.biased++
 		}
-		out.z += lse * lse * c.ZCoeff / tokens
-	}
-	for e := range share {
-		out.aux += share[e] * counts[e] * float64(c.Experts) * c.AuxCoeff / (float64(c.TopK) * tokens * tokens)
+		if !slices.Equal(chosen, best(biased, c.TopK, nil)) {
+			out.grouped++
+		}
+		out.z += s.lse * s.lse * c.ZCoeff / float64(rows)
+		if (t+1)%sequence == 0 {
+			n := float64(sequence)
+			for e := range share {
+				out.aux += share[e] * counts[e] * float64(c.Experts) * c.AuxCoeff / (float64(c.TopK) * n * n) / (float64(rows) / n)
+			}
+			clear(share)
+			clear(counts)
+		}
 	}
 	return out
 }
 
-func naiveScores(x, w []float64, c Config) (s, shares []float64, lse float64) {
-	sum := 0.0
+// naiveRouted is what the chosen experts make of a token, through the latent where there is one.
+func naiveRouted(b *bench, c Config, x []float64, chosen []int, p []float64) []float64 {
+	in := x
+	if c.Latent > 0 {
+		in = naiveRow(x, b.Latent.Down.W.F64(), c.Latent)
+	}
+	y := make([]float64, len(in))
+	for slot, e := range chosen {
+		for i, v := range naiveExpert(in, b.Experts.W1.W.F64(), b.Experts.W2.W.F64(), e, c.Hidden) {
+			y[i] += p[slot] * v
+		}
+	}
+	if c.Latent > 0 {
+		y = naiveRow(y, b.Latent.Up.W.F64(), width)
+	}
+	return y
+}
+
+func naiveRow(x, w []float64, n int) []float64 {
+	y := make([]float64, n)
+	for i, v := range x {
+		for j := range y {
+			y[j] += v * w[i*n+j]
+		}
+	}
+	return y
+}
+
+// naiveProb are the probabilities of the chosen experts.
+func naiveProb(s naiveScore, chosen []int, c Config) (p []float64) {
+	sum := 1e-20
+	for _, e := range chosen {
+		switch {
+		case c.Router == "softmax_topk":
+			p = append(p, math.Exp(s.logits[e]))
+		default:
+			p = append(p, s.scores[e])
+		}
+		sum += p[len(p)-1]
+	}
+	if c.Router == "softmax" || c.Router == "sigmoid" && c.TopK == 1 {
+		sum = 1
+	}
+	for i := range p {
+		p[i] *= c.Scaling / sum
+	}
+	return p
+}
+
+// naiveGroups are the experts of the groups a token keeps; nil: all.
+func naiveGroups(s []float64, c Config) (experts []int) {
+	if c.Groups < 2 {
+		return nil
+	}
+	size, n := c.Experts/c.Groups, c.GroupTop
+	if n == 0 {
+		n = c.TopK / c.GroupsKept
+	}
+	sums := make([]float64, c.Groups)
+	for g := range sums {
+		group := slices.Clone(s[g*size:][:size])
+		slices.Sort(group)
+		for _, v := range group[size-n:] {
+			sums[g] += v
+		}
+	}
+	for _, g := range best(sums, c.GroupsKept, nil) {
+		for e := g * size; e < (g+1)*size; e++ {
+			experts = append(experts, e)
+		}
+	}
+	return experts
+}
+
+type naiveScore struct {
+	logits, scores, shares []float64
+	lse                    float64
+}
+
+func naiveScores(x, w []float64, c Config) (s naiveScore) {
+	sum, total := 0.0, 1e-20
 	for e := range c.Experts {
 		logit := 0.0
 		for i, v := range x {
 			logit += v * w[e*width+i]
 		}
 		sum += math.Exp(logit)
-		s = append(s, logit)
+		s.logits = append(s.logits, logit)
 	}
-	lse = math.Log(sum)
-	total := 1e-20
-	for e, l := range s {
-		s[e] = 1 / (1 + math.Exp(-l))
-		if c.Router == "softmax" {
-			s[e] = math.Exp(l - lse)
+	s.lse = math.Log(sum)
+	for _, l := range s.logits {
+		v := 1 / (1 + math.Exp(-l))
+		if c.Router != "sigmoid" {
+			v = math.Exp(l - s.lse)
 		}
-		total += s[e]
+		s.scores = append(s.scores, v)
+		total += v
 	}
-	for _, v := range s {
-		if c.Router == "softmax" {
-			total = 1
-		}
-		shares = append(shares, v/total)
+	for _, v := range s.scores {
+		s.shares = append(s.shares, v/total)
 	}
-	return s, shares, lse
+	return s
 }
 
-func best(s []float64, k int) (chosen []int) {
+// best are the k largest of s among some indices, or all.
+func best(s []float64, k int, among []int) (chosen []int) {
 	for range k {
 		at := -1
 		for e := range s {
-			if !slices.Contains(chosen, e) && (at < 0 || s[e] > s[at]) {
+			if (among == nil || slices.Contains(among, e)) && !slices.Contains(chosen, e) && (at < 0 || s[e] > s[at]) {
 				at = e
 			}
 		}
@@ -128,15 +213,15 @@ func best(s []float64, k int) (chosen []int) {
 }
 
 func naiveExpert(x, w1, w2 []float64, e, hidden int) []float64 {
-	y := make([]float64, width)
+	y := make([]float64, len(x))
 	for f := range hidden {
 		h := 0.0
 		for i, v := range x {
-			h += v * w1[(e*width+i)*hidden+f]
+			h += v * w1[(e*len(x)+i)*hidden+f]
 		}
 		h = max(h, 0)
 		for i := range y {
-			y[i] += h * h * w2[(e*hidden+f)*width+i]
+			y[i] += h * h * w2[(e*hidden+f)*len(x)+i]
 		}
 	}
 	return y

@@ -42,18 +42,28 @@ type bench struct {
 	dev   *device.Device
 	x, dy *device.Tensor
 	step  int
+
+	output *device.Tensor // of the last forward
 }
 
 func newBench(c Config, f lowp.Format, middleware ...device.Middleware) *bench {
 	m := &MoE{Config: c}
 	m.Router = Router{Config: c, W: device.NewParam("router.w", f, true, c.Experts, width),
 		Bias: device.NewTensor(device.MasterFormat(f), c.Experts), Tokens: device.NewTensor(lowp.INT32, c.Experts)}
-	m.Experts = Experts{Config: c, W1: device.NewParam("w1", f, true, c.Experts, width, c.Hidden), W2: device.NewParam("w2", f, true, c.Experts, c.Hidden, width)}
+	inner, rows := width, tokens
+	if c.Latent > 0 {
+		inner = c.Latent
+		m.Latent = &Latent{Down: device.NewParam("down", f, true, width, inner), Up: device.NewParam("up", f, true, inner, width)}
+	}
+	if c.Aux == "sequence" {
+		rows, m.Router.Sequence = 6, 3
+	}
+	m.Experts = Experts{Config: c, W1: device.NewParam("w1", f, true, c.Experts, inner, c.Hidden), W2: device.NewParam("w2", f, true, c.Experts, c.Hidden, inner)}
 	if c.SharedHidden > 0 {
 		m.Shared = &linear{w: device.NewParam("shared.w", f, true, width, width)}
 	}
 	b := &bench{MoE: m, dev: device.New(device.Options{Schedule: device.Schedule{Seed: 3}}, middleware...),
-		x: device.NewTensor(f, tokens, width), dy: device.NewTensor(f, tokens, width)}
+		x: device.NewTensor(f, rows, width), dy: device.NewTensor(f, rows, width)}
 	r := rand.New(rand.NewPCG(2, 7))
 	fill := func(t *device.Tensor) {
 		for i := range t.Len() {
@@ -76,6 +86,7 @@ func (b *bench) forward(weight float64) float64 {
 	b.step++
 	b.dev.At(b.step, 0, device.Fwd)
 	y := b.Forward(b.dev, b.x)
+	b.output = y
 	sum := weight * (b.Aux.Value(0) + b.Z.Value(0))
 	for i := range y.Len() {
 		sum += b.dy.Value(i) * y.Value(i)
