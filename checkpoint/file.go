@@ -5,7 +5,6 @@ package checkpoint
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -42,11 +41,7 @@ var formats = []struct {
 func ReadFile(path string) (*File, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		var p *os.PathError
-		if errors.As(err, &p) {
-			err = p.Err
-		}
-		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+		return nil, fmt.Errorf("checkpoint %s: %w", path, cause(err))
 	}
 	f, err := Decode(b)
 	if err != nil {
@@ -84,7 +79,7 @@ func WriteFile(path string, tensors []Tensor) error {
 		err = os.WriteFile(path, b, 0o666)
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint %s: %w", path, err)
+		return fmt.Errorf("checkpoint %s: %w", path, cause(err))
 	}
 	return nil
 }

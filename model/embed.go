@@ -85,6 +85,9 @@ func (h *Head) Forward(dev *device.Device, x, targets *device.Tensor) *device.Te
 	return sum
 }
 
+// Logits are those of the last Forward, (rows,V).
+func (h *Head) Logits() *device.Tensor { return h.logits }
+
 // Backward starts from dloss = scale, one over the tokens of the global batch.
 func (h *Head) Backward(dev *device.Device, scale float64) *device.Tensor {
 	c := dev.Open("logits.dx", crossEntropyBackward)

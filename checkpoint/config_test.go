@@ -1,0 +1,142 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/lowp"
+	"firstbit/model"
+)
+
+func TestConfigsRoundTrip(t *testing.T) {
+	latent := small()
+	latent.MoE.Latent, latent.HeadDim = 4, 0
+	latent.Heads, latent.KVHeads = 3, 3
+	groups := small()
+	groups.MoE.Experts, groups.MoE.TopK, groups.MoE.Groups, groups.MoE.GroupsKept, groups.MoE.GroupTop = 12, 4, 4, 2, 2
+	plain := small()
+	plain.Pattern = "*-"
+	one := small()
+	one.MoE.TopK = 1
+	for _, c := range []model.Config{small(), latent, groups, plain, one} {
+		require.NoError(t, c.Validate())
+		text, err := ConfigToHF(c)
+		require.NoError(t, err)
+		base := small()
+		base.Pattern, base.Width, base.Tied = "-", 99, true
+		got, err := ConfigFromHF(text, base)
+		require.NoError(t, err)
+		c.HeadDim = c.P()
+		require.Equal(t, c, got)
+	}
+	tied := small()
+	tied.Tied = true
+	text, err := ConfigToHF(tied)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"tie_word_embeddings": false`, "the library ties nothing")
+}
+
+// What older files say, and what Python writes that is no JSON.
+func TestOldConfigsLoad(t *testing.T) {
+	text := `{"model_type": "nemotron_h", "hybrid_override_pattern": "*-", "vocab_size": 11, "hidden_size": 6, "num_attention_heads": 4,
+		"num_key_value_heads": 2, "head_dim": 5, "intermediate_size": 7, "time_step_limit": [-Infinity, Infinity, NaN], "torch_dtype": "a \"NaN\\"}`
+	want := small()
+	want.Pattern, want.InitStd = "*-", 0.02
+	got, err := ConfigFromHF([]byte(text), small())
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	got, err = ConfigFromHF([]byte(`{"model_type":"nemotron_h","layers_block_type":["attention","full_attention","mlp"],"vocab_size":11}`), small())
+	require.NoError(t, err)
+	require.Equal(t, "**-", got.Pattern)
+}
+
+func TestConfigsThatAreRefused(t *testing.T) {
+	for _, c := range []struct{ field, value, want string }{
+		{"model_type", `"llama"`, `model_type: "llama": must be nemotron_h`},
+		{"layers_block_type", `["moe", "rnn"]`, `layers_block_type: "rnn" at 1: must be linear_attention, full_attention, mlp or moe`},
+		{"layers_block_type", `[]`, `model.pattern: empty`},
+		{"layers_block_type", `3`, `cannot unmarshal number`},
+		{"use_bias", `true`, `must be false`},
+		{"mlp_hidden_act", `"silu"`, `mlp_hidden_act: "silu": must be relu2`},
+		{"attention_dropout", `0.1`, `attention_dropout: 0.1: must be 0`},
+		{"norm_topk_prob", `false`, `norm_topk_prob: false`},
+		{"moe_shared_expert_intermediate_size", `0`, `moe_shared_expert_intermediate_size: 0: must be above 0`},
+		{"moe_latent_size", `-1`, `moe_latent_size: -1: must be above 0, or null`},
+		{"n_group", `0`, `n_group, topk_group: 0, 1`},
+		{"topk_group", `2`, `n_group, topk_group: 1, 2`},
+		{"hidden_size", `0`, `model.width: 0`},
+		{"vocab_size", `1e300`, `cannot unmarshal number`},
+	} {
+		text, err := ConfigToHF(small())
+		require.NoError(t, err)
+		var fields map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(text, &fields))
+		fields[c.field] = json.RawMessage(c.value)
+		text, err = json.Marshal(fields)
+		require.NoError(t, err)
+		got, err := ConfigFromHF(text, small())
+		require.ErrorContains(t, err, c.want)
+		require.ErrorContains(t, err, "config.json: ")
+		require.Equal(t, small(), got)
+	}
+	for _, c := range []struct {
+		want string
+		edit func(*model.Config)
+	}{
+		{`model.moe.router: "softmax": nemotron_h has sigmoid only`, func(c *model.Config) { c.MoE.Router = "softmax" }},
+		{`model.moe.router_dtype: "bf16": nemotron_h has fp32 only`, func(c *model.Config) { c.MoE.RouterDtype = "bf16" }},
+		{`model.moe.shared_hidden: 0: nemotron_h always has a shared expert`, func(c *model.Config) { c.MoE.SharedHidden = 0 }},
+		{`model.moe.group_top: 1: nemotron_h scores a group by its best 2`, func(c *model.Config) { c.MoE.Groups, c.MoE.GroupsKept = 3, 2 }},
+	} {
+		m := small()
+		c.edit(&m)
+		_, err := ConfigToHF(m)
+		require.EqualError(t, err, c.want)
+	}
+}
+
+func TestFolders(t *testing.T) {
+	m := counted(t, small(), lowp.FP32, 1)
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	require.NoError(t, SaveHF(dir, m))
+	n, err := OpenHF(dir, small(), lowp.FP32)
+	require.NoError(t, err)
+	require.Equal(t, all(m), all(n))
+
+	_, err = OpenHF("absent", small(), lowp.FP32)
+	require.EqualError(t, err, "checkpoint absent/config.json: no such file or directory")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{"), 0o666))
+	_, err = OpenHF(dir, small(), lowp.FP32)
+	require.EqualError(t, err, "checkpoint "+dir+": config.json: unexpected end of JSON input")
+	require.NoError(t, SaveHF(dir, m))
+	require.NoError(t, WriteFile(filepath.Join(dir, "model.safetensors"), HFTensors(m)[1:]))
+	_, err = OpenHF(dir, small(), lowp.FP32)
+	require.ErrorContains(t, err, "model.safetensors: tensor \"backbone.embeddings.weight\": is missing")
+	require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
+	_, err = OpenHF(dir, small(), lowp.FP32)
+	require.ErrorContains(t, err, "no such file or directory")
+	bad := counted(t, small(), lowp.FP32, 1)
+	bad.Config.MoE.Router = "softmax"
+	require.ErrorContains(t, SaveHF(dir, bad), "sigmoid only")
+	require.Error(t, SaveHF("file.go", m))
+}
+
+func FuzzConfig(f *testing.F) {
+	text, err := ConfigToHF(small())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"model_type":"nemotron_h","time_step_limit":[0.0,Infinity]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if c, err := ConfigFromHF(text, small()); err == nil {
+			if err := c.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

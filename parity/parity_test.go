@@ -1,0 +1,199 @@
+// Package parity holds the model against public implementations: Hugging Face's nemotron_h,
+// and plain float64 PyTorch by the definitions for what that lacks. The scripts beside this
+// file made what is in testdata; scripts/parity.sh makes it again.
+package parity
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/checkpoint"
+	"firstbit/device"
+	"firstbit/lowp"
+	"firstbit/model"
+	"firstbit/moe"
+)
+
+var tableFile = flag.String("table", "", "a file for the summary as a table of Markdown")
+
+// How far a tensor may be from the reference, relative to the largest element of the latter.
+const (
+	within64 = 1e-10
+	within32 = 1e-5
+)
+
+// A reference is a folder of testdata.
+type reference struct {
+	name, what string
+}
+
+var references = []reference{
+	{"nemotron_h_attention", "transformers `nemotron_h`, `*E-E`"},
+}
+
+// base is what a config.json of nemotron_h leaves open: no losses besides the language model's,
+// and tiles that divide nothing.
+func base() model.Config {
+	return model.Config{MoE: moe.Config{TileM: 4, TileN: 8, TileSub: 3}}
+}
+
+// open is the reference's model with its weights.
+func (r reference) open(t *testing.T, f lowp.Format) *model.Model {
+	m, err := checkpoint.OpenHF(filepath.Join("testdata", r.name), base(), f)
+	require.NoError(t, err)
+	return m
+}
+
+func (r reference) file(t *testing.T, name string) *checkpoint.File {
+	f, err := checkpoint.ReadFile(filepath.Join("testdata", r.name, name+".safetensors"))
+	require.NoError(t, err)
+	return f
+}
+
+// A tensor is one that is compared.
+type tensor struct {
+	name   string
+	shape  []int
+	values []float64
+}
+
+func of(name string, x *device.Tensor) tensor {
+	y := tensor{name: name, shape: x.Shape()}
+	for i := range x.Len() {
+		y.values = append(y.values, x.Value(i))
+	}
+	return y
+}
+
+// want is what the reference says: logits, loss, and gradients in the model's layout.
+func (r reference) want(t *testing.T) []tensor {
+	var want []tensor
+	out := r.file(t, "outputs")
+	for _, name := range []string{"logits", "loss"} {
+		x, ok := out.Tensor(name)
+		require.True(t, ok, name)
+		v, err := x.Values()
+		require.NoError(t, err)
+		want = append(want, tensor{name, x.Shape, v})
+	}
+	gradients, weights := r.file(t, "gradients"), r.file(t, "model")
+	for _, x := range weights.Tensors { // a bias has no gradient, and a model needs it
+		if strings.HasSuffix(x.Name, ".e_score_correction_bias") {
+			gradients.Tensors = append(gradients.Tensors, x)
+		}
+	}
+	m := r.open(t, lowp.FP64)
+	require.NoError(t, checkpoint.LoadHF(m, gradients))
+	for _, p := range m.Params() {
+		want = append(want, of(p.Name, p.W))
+	}
+	return want
+}
+
+// got is the same of a model, by a forward and a backward of its own.
+func (r reference) got(t *testing.T, m *model.Model) []tensor {
+	out := r.file(t, "outputs")
+	tokens, targets := ids(t, out, "tokens"), ids(t, out, "targets")
+	labelled := 0
+	for _, id := range targets.I32() {
+		if id >= 0 {
+			labelled++
+		}
+	}
+	for _, p := range m.Params() {
+		p.ZeroGrad()
+	}
+	dev := device.New(device.Options{})
+	dev.At(1, 0, device.Fwd)
+	losses := m.Forward(dev, tokens, targets)
+	dev.At(1, 0, device.Bwd)
+	m.Backward(dev, 1/float64(labelled), 1)
+
+	loss := losses.LM.Value(0) / float64(labelled)
+	for i := range losses.Aux {
+		loss += losses.Aux[i].Value(0) + losses.Z[i].Value(0)
+	}
+	got := []tensor{of("logits", m.Head.Logits()), {"loss", []int{1}, []float64{loss}}}
+	for _, p := range m.Params() {
+		got = append(got, of(p.Name, p.Grad))
+	}
+	return got
+}
+
+// ids are token numbers as the model takes them.
+func ids(t *testing.T, f *checkpoint.File, name string) *device.Tensor {
+	x, ok := f.Tensor(name)
+	require.True(t, ok, name)
+	v, err := x.Values()
+	require.NoError(t, err)
+	y := device.NewTensor(lowp.INT32, x.Shape...)
+	for i := range v {
+		y.Set(i, v[i])
+	}
+	return y
+}
+
+// A row is one tensor's largest difference, relative to the reference's largest element.
+type row struct {
+	tensor
+	err float64
+}
+
+func compare(t *testing.T, got, want []tensor) (rows []row) {
+	require.Len(t, got, len(want))
+	for i, w := range want {
+		require.Equal(t, w.name, got[i].name)
+		require.Len(t, got[i].values, len(w.values), w.name)
+		largest, far := 0.0, 0.0
+		for j, v := range w.values {
+			largest = max(largest, math.Abs(v))
+			far = max(far, math.Abs(got[i].values[j]-v)) // max keeps NaN
+		}
+		require.NotZero(t, largest, w.name)
+		rows = append(rows, row{w, far / largest})
+	}
+	return rows
+}
+
+// worst is the row of the largest error; NaN is larger than any.
+func worst(rows []row) row {
+	w := rows[0]
+	for _, r := range rows {
+		if w.err == w.err && !(r.err <= w.err) {
+			w = r
+		}
+	}
+	return w
+}
+
+func TestParity(t *testing.T) {
+	table := []string{"| reference | tensors | worst in fp64 | | worst in fp32 | |", "|---|---|---|---|---|---|"}
+	for _, r := range references {
+		t.Run(r.name, func(t *testing.T) {
+			want := r.want(t)
+			wide := compare(t, r.got(t, r.open(t, lowp.FP64)), want)
+			narrow := compare(t, r.got(t, r.open(t, lowp.FP32)), want)
+			lines := fmt.Sprintf("%-34s %-12s %9s %9s\n", "tensor", "shape", "fp32", "fp64")
+			for i, w := range wide {
+				lines += fmt.Sprintf("%-34s %-12s %9.1e %9.1e\n", w.name, fmt.Sprint(w.shape), narrow[i].err, w.err)
+			}
+			t.Log("error relative to the tensor's largest element\n" + lines)
+			a, b := worst(wide), worst(narrow)
+			table = append(table, fmt.Sprintf("| %s | %d | %s | %.1e | %s | %.1e |", r.what, len(wide), a.name, a.err, b.name, b.err))
+			require.LessOrEqual(t, a.err, within64, a.name)
+			require.LessOrEqual(t, b.err, within32, b.name)
+		})
+	}
+	text := strings.Join(table, "\n") + "\n"
+	t.Log("\n" + text)
+	if *tableFile != "" {
+		require.NoError(t, os.WriteFile(*tableFile, []byte(text), 0o666))
+	}
+}
