@@ -58,11 +58,10 @@ func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d []T, s SSDShape) {
 //	y_t = Σ_{s≤t} (c_t·b_s)·exp(a_t − a_s)·dt_s·x_s + exp(a_t)·S·c_t + d·x_t
 //	S′  = exp(a_end)·S + Σ_s exp(a_end − a_s)·dt_s·x_s⊗b_s
 //
-// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H) → y (B·T,H·P), states
-// (B,H,Chunks,P,N): the state after each chunk.
+// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H) → y (B·T,H·P), last (B,H,P,N).
 // Reduces: N; the steps of a chunk, into y and into the state. Chunks follow one another, so
 // that the order of the state's sum is a chain of chunks. Before the first there is no state.
-func SSD[T libm.Float](y, states, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds) {
+func SSD[T libm.Float](y, last, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds) {
 	need(f.N, s.N)
 	w := newScan(x, b, c, dt, la, s, f)
 	defer w.release()
@@ -72,12 +71,7 @@ func SSD[T libm.Float](y, states, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds
 				w.enter(seq, g, k)
 				for h := g * s.H / s.G; h < (g+1)*s.H/s.G; h++ {
 					w.head(h)
-					w.forward(w.rows(y, h), w.state(states, h, k-1), w.state(states, h, k))
-					for t := range w.n {
-						for p, v := range w.x.Data[t*w.x.Row:][:s.P] {
-							w.rows(y, h).Data[t*s.H*s.P+p] += T(d[h] * v)
-						}
-					}
+					w.forward(w.rows(y, h), d[h], last[(seq*s.H+h)*s.P*s.N:][:s.P*s.N], k == 0)
 				}
 			}
 		}
@@ -130,14 +124,6 @@ func (w *scan[T]) rows(y []T, h int) Mat[T] {
 	return Mat[T]{y[(w.row*w.H+h)*w.P:], w.H * w.P, 1}
 }
 
-// state is the (P,N) state of a head after chunk k in states (B,H,Chunks,P,N); nil before the first.
-func (w *scan[T]) state(states []T, h, k int) []T {
-	if k < 0 {
-		return nil
-	}
-	return states[((w.row/w.T*w.H+h)*w.Chunks()+k)*w.P*w.N:][:w.P*w.N]
-}
-
 // enter goes to chunk k of a sequence and group.
 func (w *scan[T]) enter(seq, g, k int) {
 	w.row, w.n = seq*w.T+k*w.Chunk, w.length(k)
@@ -170,24 +156,37 @@ func (w *scan[T]) head(h int) {
 	}
 }
 
-// forward is y without its skip, and the next state. before is nil before the first chunk.
-func (w *scan[T]) forward(y Mat[T], before, after []T) {
-	wide := AttentionShape{T: w.n, P: w.P}
-	causal(w.steps, y, RowMajor(w.weight, w.n), RowMajor(w.u, w.P), wide, pastOnly)
-	MatMul(after, w.N, RowMajor(w.ru, w.P).T(), w.b, w.P, w.N, w.n, w.steps)
-	if before == nil {
-		return
+// forward is the chunk's y, and takes the state from before the chunk to after it.
+func (w *scan[T]) forward(y Mat[T], d T, state []T, first bool) {
+	causal(w.steps, y, RowMajor(w.weight, w.n), RowMajor(w.u, w.P), AttentionShape{T: w.n, P: w.P}, pastOnly)
+	if !first {
+		w.carried(state)
 	}
-	w.carried(before)
 	for t := range w.n {
-		e := libm.ExpOf(w.a[t])
-		for p, v := range w.off[t*w.P:][:w.P] {
-			y.Data[t*y.Row+p] += T(e * v)
+		row, xt := y.Data[t*y.Row:][:w.P], w.x.Data[t*w.x.Row:][:w.P]
+		if !first {
+			e := libm.ExpOf(w.a[t])
+			for p, v := range w.off[t*w.P:][:w.P] {
+				row[p] += T(e * v)
+			}
 		}
+		for p, v := range xt {
+			row[p] += T(d * v)
+		}
+	}
+	w.advance(state, state, first)
+}
+
+// advance makes the state after the chunk from the one before; they may be the same slice.
+func (w *scan[T]) advance(after, before []T, first bool) {
+	MatMul(w.sum, w.N, RowMajor(w.ru, w.P).T(), w.b, w.P, w.N, w.n, w.steps)
+	if first {
+		copy(after, w.sum)
+		return
 	}
 	decay := libm.ExpOf(w.a[w.n-1])
 	for i, v := range before {
-		after[i] = T(decay*v) + after[i]
+		after[i] = T(decay*v) + w.sum[i]
 	}
 }
 

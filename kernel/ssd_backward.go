@@ -19,9 +19,11 @@ type SSDGradients[T libm.Float] struct{ X, B, C, DT, LA []T }
 //	da_end += Σ_s r_s·u_s·(dS′·b_s) + q·⟨dS′, S⟩
 //	dS    = q·dS′ + Σ_t e_t·dy_t⊗c_t                  dla_t = Σ_{t′≥t} da_t′
 //
-// Shapes:  dy (B·T,H·P), states (B,H,Chunks,P,N) of the forward; the rest as in SSD.
+// The states are computed again, by the chunk size given here.
+//
+// Shapes:  dy (B·T,H·P); the rest as in SSD.
 // Reduces: P, N, the steps of a chunk, the elements of a state; the heads of a group into db and dc.
-func SSDBackward[T libm.Float](grad SSDGradients[T], dy, states, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds) {
+func SSDBackward[T libm.Float](grad SSDGradients[T], dy, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds) {
 	need(f.N, s.N)
 	need(f.P, s.P)
 	need(f.State, s.P*s.N)
@@ -31,14 +33,14 @@ func SSDBackward[T libm.Float](grad SSDGradients[T], dy, states, x, b, c, dt, la
 	rows, per := s.B*s.T, s.H/s.G
 	for seq := range s.B {
 		for g := range s.G {
-			fill(w.ds, 0) // (per,P,N): nothing follows the last chunk
+			w.remember(seq, g)
 			for k := s.Chunks() - 1; k >= 0; k-- {
 				w.enter(seq, g, k)
 				for i := range per {
 					h := g*per + i
 					w.head(h)
 					w.dy, w.last = w.rows(dy, h), k == s.Chunks()-1
-					w.backward(w.state(states, h, k-1), w.ds[i*s.P*s.N:][:s.P*s.N], h)
+					w.backward(w.state(i, k-1), w.ds[i*s.P*s.N:][:s.P*s.N], h)
 					w.store(grad, h, d[h])
 				}
 			}
@@ -55,6 +57,7 @@ type scanBackward[T libm.Float] struct {
 	dy       Mat[T] // (n,P)
 	last     bool   // no chunk follows
 	dbs, dcs []T    // (B·T,H,N): each head's share
+	states   []T    // (Chunks,per,P,N): after each chunk of a sequence and group
 	ds       []T    // (per,P,N): gradient of the state after the chunk, then of the one before
 	du, v    []T    // (n,P)
 	dw, z    []T    // (n,n)
@@ -67,9 +70,31 @@ func (w *scanBackward[T]) allocate() {
 	rows := w.B * w.T
 	w.dbs, w.dcs = w.borrow(rows*w.H*w.N), w.borrow(rows*w.H*w.N)
 	w.ds = w.borrow(w.H / w.G * w.P * w.N)
+	w.states = w.borrow(w.Chunks() * len(w.ds))
 	w.du, w.v = w.borrow(w.Chunk*w.P), w.borrow(w.Chunk*w.P)
 	w.dw, w.z = w.borrow(w.Chunk*w.Chunk), w.borrow(w.Chunk*w.Chunk)
 	w.da, w.part = w.borrow(w.Chunk), w.borrow(max(w.Chunk, w.P)*w.N)
+}
+
+// remember runs the states of a sequence and group forward.
+func (w *scanBackward[T]) remember(seq, g int) {
+	per := w.H / w.G
+	for k := range w.Chunks() - 1 { // nobody reads the last
+		w.enter(seq, g, k)
+		for i := range per {
+			w.head(g*per + i)
+			w.advance(w.state(i, k), w.state(i, k-1), k == 0)
+		}
+	}
+}
+
+// state is the state of the group's head i after chunk k; nil before the first.
+func (w *scanBackward[T]) state(i, k int) []T {
+	if k < 0 {
+		return nil
+	}
+	size := w.P * w.N
+	return w.states[(k*w.H/w.G+i)*size:][:size]
 }
 
 // backward is one head's share of one chunk. before is nil in the first; ds comes as the

@@ -17,7 +17,7 @@ import (
 type ssdCase[T libm.Float] struct {
 	SSDShape
 	x, b, c, dt, la, d []T
-	y, states          []T
+	y, last            []T
 }
 
 func newSSDCase(s SSDShape) *ssdCase[float64] {
@@ -28,12 +28,12 @@ func newSSDCase(s SSDShape) *ssdCase[float64] {
 	for i := range k.dt {
 		k.dt[i], k.la[i] = 0.1+math.Abs(k.dt[i]), -math.Abs(k.la[i])
 	}
-	k.states = make([]float64, s.B*s.H*s.Chunks()*s.P*s.N)
+	k.last = make([]float64, s.B*s.H*s.P*s.N)
 	return k
 }
 
 func (k *ssdCase[T]) run(f SSDFolds) {
-	SSD(k.y, k.states, k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape, f)
+	SSD(k.y, k.last, k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape, f)
 }
 
 func ssdFolds(s SSDShape, order string) SSDFolds {
@@ -53,12 +53,8 @@ func TestChunkedScanIsTheRecurrence(t *testing.T) {
 			for i := range want {
 				require.InDelta(t, want[i], k.y[i], 1e-10, "chunk %d by %s, y[%d]", s.Chunk, order, i)
 			}
-			size := s.P * s.N
-			for head := range s.B * s.H {
-				end := k.states[((head+1)*s.Chunks()-1)*size:][:size]
-				for i, v := range end {
-					require.InDelta(t, last[head*size+i], v, 1e-10, "chunk %d by %s, state", s.Chunk, order)
-				}
+			for i, v := range k.last {
+				require.InDelta(t, last[i], v, 1e-10, "chunk %d by %s, state", s.Chunk, order)
 			}
 		}
 		k.la[5*s.H] *= 1.001 // negative control; the first step has nothing to decay
@@ -95,9 +91,9 @@ func TestStateSumByItsPlan(t *testing.T) {
 			f.N, f.P, f.State, f.Heads = inOrder(1), inOrder(1), inOrder(1), inOrder(1)
 			want := stateTree(s.T, chunk, reduce.MustOrder(order))
 			last := func(x []float32) float32 {
-				y, states, one, zero := make([]float32, s.T), make([]float32, s.Chunks()), ones32(s.T), make([]float32, s.T)
-				SSD(y, states, x, one, one, one, zero, []float32{0}, s, f)
-				return states[len(states)-1]
+				y, state, one, zero := make([]float32, s.T), make([]float32, 1), ones32(s.T), make([]float32, s.T)
+				SSD(y, state, x, one, one, one, zero, []float32{0}, s, f)
+				return state[0]
 			}
 			requireOrder(t, fmt.Sprintf("state by %s in chunks of %d", order, chunk), s.T, want, lowp.FP32, last)
 		}
@@ -115,7 +111,7 @@ func TestSSDGradients(t *testing.T) {
 			return func(dy []float64) []float64 {
 				g := SSDGradients[float64]{X: make([]float64, len(k.x)), B: make([]float64, len(k.b)), C: make([]float64, len(k.c)),
 					DT: make([]float64, len(k.dt)), LA: make([]float64, len(k.la))}
-				SSDBackward(g, dy, k.states, k.x, k.b, k.c, k.dt, k.la, k.d, s, f)
+				SSDBackward(g, dy, k.x, k.b, k.c, k.dt, k.la, k.d, s, f)
 				return pick(g)
 			}
 		}

@@ -180,7 +180,7 @@ func TestScanParameterGradientsAddByTheirPlan(t *testing.T) {
 			requireOrder(t, order+" "+name+" over heads", n, tree, lowp.FP32, func(x []float32) float32 {
 				v := func(k int) []float32 { return make([]float32, k) }
 				g := SSDGradients[float32]{X: v(n), B: v(1), C: v(1), DT: v(n), LA: v(n)}
-				SSDBackward(g, x, v(n), ones32(n), ones32(1), ones32(1), ones32(n), v(n), v(n), s, folds)
+				SSDBackward(g, x, ones32(n), ones32(1), ones32(1), ones32(n), v(n), v(n), s, folds)
 				return pick(g)
 			})
 		}
@@ -193,7 +193,7 @@ func benchScan(b *testing.B, do func(k *ssdCase[float32], f SSDFolds)) {
 	for _, p := range []struct {
 		dst *[]float32
 		src []float64
-	}{{&w.x, k.x}, {&w.b, k.b}, {&w.c, k.c}, {&w.dt, k.dt}, {&w.la, k.la}, {&w.d, k.d}, {&w.y, k.y}, {&w.states, k.states}} {
+	}{{&w.x, k.x}, {&w.b, k.b}, {&w.c, k.c}, {&w.dt, k.dt}, {&w.la, k.la}, {&w.d, k.d}, {&w.y, k.y}, {&w.last, k.last}} {
 		for _, v := range p.src {
 			*p.dst = append(*p.dst, float32(v))
 		}
@@ -224,7 +224,7 @@ func BenchmarkSSDBackward(b *testing.B) {
 			v := func(x []float32) []float32 { return make([]float32, len(x)) }
 			g = SSDGradients[float32]{v(k.x), v(k.b), v(k.c), v(k.dt), v(k.la)}
 		}
-		SSDBackward(g, k.y, k.states, k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape, f)
+		SSDBackward(g, k.y, k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape, f)
 	})
 }
 

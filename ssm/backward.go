@@ -1,0 +1,118 @@
+package ssm
+
+import "firstbit/device"
+
+// Backward returns the gradient of the layer's input and accumulates those of its weights.
+func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor {
+	// forward: out = normed·out_proj
+	dnormed := dev.MatMulNT("out_proj.dx", dout, m.OutProj.W) // (B·T,I)
+	dev.Accumulate("out_proj.grad", m.OutProj, dev.MatMulTN("out_proj.dw", m.normed, dout))
+	// forward: normed = norm(y·silu(z))
+	dy, dz := m.gateBackward(dev, dnormed)
+	// forward: y = scan(x, b, c, dt, la) + d·x
+	dact, ddt, dla := m.scanBackward(dev, dy)
+	// forward: dt = softplus(raw + dt_bias), la = −exp(a_log)·dt
+	draw := m.timeStepBackward(dev, ddt, dla)
+	// forward: x, b, c = split(silu(conv(xbc)))
+	dxbc := m.convolveBackward(dev, dact)
+	// forward: z, xbc, raw = split(in·in_proj)
+	dp := dev.Concat("split.dx", dz, dxbc, draw) // (B·T,I+C+H)
+	dev.Accumulate("in_proj.grad", m.InProj, dev.MatMulTN("in_proj.dw", m.in, dp))
+	return dev.MatMulNT("in_proj.dx", dp, m.InProj.W)
+}
+
+func (m *Mamba) gateBackward(dev *device.Device, dnormed *device.Tensor) (dy, dz *device.Tensor) {
+	c := dev.Open("norm.dw", gatedNormWeight)
+	c.Read("dy", dnormed)
+	c.Read("x", m.y)
+	c.Read("z", m.z)
+	c.Read("rstd", m.rstd)
+	dw := c.Write("dw", m.Norm.Grad.Format, m.Norm.Grad.Shape()...)
+	c.Do()
+	dev.Accumulate("norm.grad", m.Norm, dw)
+
+	c = dev.Open("norm.dx", gatedNormBackward)
+	c.Read("dy", dnormed)
+	c.Read("x", m.y)
+	c.Read("z", m.z)
+	c.Read("w", m.Norm.W)
+	c.Read("rstd", m.rstd)
+	dy = c.Write("dx", m.y.Format, m.y.Shape()...)
+	dz = c.Write("dz", m.z.Format, m.z.Shape()...)
+	c.Do()
+	return dy, dz
+}
+
+// scanBackward returns the gradient of the convolution's activations (x, b and c side by side), dt and la.
+func (m *Mamba) scanBackward(dev *device.Device, dy *device.Tensor) (dact, ddt, dla *device.Tensor) {
+	c := dev.Open("scan.dx", scanBackward)
+	m.reads(c)
+	c.Read("dy", dy)
+	dx := c.Write("dx", m.x.Format, m.x.Shape()...)
+	db := c.Write("db", m.b.Format, m.b.Shape()...)
+	dc := c.Write("dc", m.c.Format, m.c.Shape()...)
+	ddt = c.Write("ddt", m.dt.Format, m.dt.Shape()...)
+	dla = c.Write("dla", m.la.Format, m.la.Shape()...)
+	c.Do()
+
+	c = dev.Open("d.dw", skipBackward)
+	c.Read("dy", dy)
+	c.Read("x", m.x)
+	dd := c.Write("dd", m.Skip.Grad.Format, m.Heads)
+	c.Do()
+	dev.Accumulate("d.grad", m.Skip, dd)
+	return dev.Concat("conv.split.dx", dx, db, dc), ddt, dla
+}
+
+func (m *Mamba) timeStepBackward(dev *device.Device, ddt, dla *device.Tensor) *device.Tensor {
+	c := dev.Open("a_log.dw", decayBackward)
+	c.Read("dla", dla)
+	c.Read("dt", m.dt)
+	c.Read("a_log", m.ALog.W)
+	da := c.Write("da", m.ALog.Grad.Format, m.Heads)
+	c.Do()
+	dev.Accumulate("a_log.grad", m.ALog, da)
+
+	c = dev.Open("dt.dx", timeStepBackward)
+	c.Read("ddt", ddt)
+	c.Read("dla", dla)
+	c.Read("raw", m.raw)
+	c.Read("bias", m.DTBias.W)
+	c.Read("a_log", m.ALog.W)
+	c.ReadScalar("least", m.DTMin)
+	draw := c.Write("draw", m.raw.Format, m.raw.Shape()...)
+	c.Do()
+
+	c = dev.Open("dt_bias.dw", biasBackward)
+	c.Read("dy", draw)
+	db := c.Write("db", m.DTBias.Grad.Format, m.Heads)
+	c.Do()
+	dev.Accumulate("dt_bias.grad", m.DTBias, db)
+	return draw
+}
+
+func (m *Mamba) convolveBackward(dev *device.Device, dact *device.Tensor) *device.Tensor {
+	c := dev.Open("conv.act.dx", siluBackward)
+	c.Read("dy", dact)
+	c.Read("x", m.conv)
+	dconv := c.Write("dx", m.conv.Format, m.conv.Shape()...)
+	c.Do()
+
+	c = dev.Open("conv.dw", convolutionWeight)
+	c.Read("dy", dconv)
+	c.Read("x", m.xbc)
+	c.ReadScalar("batch", float64(m.Batch))
+	dw := c.Write("dw", m.Conv.Grad.Format, m.Conv.Grad.Shape()...)
+	db := c.Write("dbias", m.ConvBias.Grad.Format, m.ConvBias.Grad.Shape()...)
+	c.Do()
+	dev.Accumulate("conv.grad", m.Conv, dw)
+	dev.Accumulate("conv.bias.grad", m.ConvBias, db)
+
+	c = dev.Open("conv.dx", convolutionBackward)
+	c.Read("dy", dconv)
+	c.Read("w", m.Conv.W)
+	c.ReadScalar("batch", float64(m.Batch))
+	dxbc := c.Write("dx", m.xbc.Format, m.xbc.Shape()...)
+	c.Do()
+	return dxbc
+}

@@ -1,0 +1,51 @@
+// Package ssm is the Mamba-2 layer, forward and backward written out.
+//
+// Letters: B sequences, T steps, D model width, H heads of width P, N state per channel, G groups
+// of heads that share b and c, K taps of the convolution, I = H·P inner width, C = I + 2·G·N
+// channels of the convolution.
+package ssm
+
+import "fmt"
+
+// Config is the shape of a Mamba-2 layer.
+type Config struct {
+	Heads   int     `json:"heads"`    // H
+	HeadDim int     `json:"head_dim"` // P
+	State   int     `json:"state"`    // N
+	Groups  int     `json:"groups"`   // G, dividing H
+	Conv    int     `json:"conv"`     // K
+	DTMin   float64 `json:"dt_min"`   // least step size; 0: none, as in Mamba; Hugging Face's time_step_min
+}
+
+// Inner is I.
+func (c Config) Inner() int { return c.Heads * c.HeadDim }
+
+// Channels is C.
+func (c Config) Channels() int { return c.Inner() + 2*c.Groups*c.State }
+
+// Projected is the width of the input projection: z, x, b, c and dt.
+func (c Config) Projected() int { return c.Inner() + c.Channels() + c.Heads }
+
+// Params counts the weights of a layer on a model of width d.
+func (c Config) Params(d int64) int64 {
+	return d*int64(c.Projected()) + int64(c.Channels()*(c.Conv+1)+3*c.Heads+c.Inner()) + d*int64(c.Inner())
+}
+
+// Validate reports the first field that cannot be.
+func (c Config) Validate() error {
+	for _, f := range []struct {
+		name   string
+		v, max int
+	}{{"heads", c.Heads, 1 << 12}, {"head_dim", c.HeadDim, 1 << 12}, {"state", c.State, 1 << 12}, {"groups", c.Groups, 1 << 12}, {"conv", c.Conv, 64}} {
+		if f.v < 1 || f.v > f.max {
+			return fmt.Errorf("model.ssm.%s: %d: must be from 1 to %d", f.name, f.v, f.max)
+		}
+	}
+	switch {
+	case c.Heads%c.Groups != 0:
+		return fmt.Errorf("model.ssm.groups: %d: must divide model.ssm.heads (%d)", c.Groups, c.Heads)
+	case !(c.DTMin >= 0 && c.DTMin < 1e3):
+		return fmt.Errorf("model.ssm.dt_min: %g: must be 0 (none) or a step size below 1000", c.DTMin)
+	}
+	return nil
+}

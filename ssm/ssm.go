@@ -1,0 +1,109 @@
+package ssm
+
+import "firstbit/device"
+
+// Mamba is the Mamba-2 mixer.
+//
+//	z, xbc, raw = split(in·in_proj)
+//	x, b, c     = split(silu(conv(xbc)))
+//	dt          = softplus(raw + dt_bias) ;  A = −exp(a_log)
+//	S_t = exp(dt_t·A)·S_{t−1} + dt_t·x_t⊗b_t ;  y_t = S_t·c_t + d·x_t
+//	out = norm(y·silu(z))·out_proj
+//
+// Shapes: in (B·T,D), in_proj (D,I+C+H), conv (C,K), conv bias (C), dt_bias, a_log, d (H),
+// norm (I), out_proj (I,D) → out (B·T,D).
+// Source: Dao & Gu 2024, "Transformers are SSMs"; FACTS §5.
+type Mamba struct {
+	Config
+	InProj, Conv, ConvBias, DTBias, ALog, Skip, Norm, OutProj *device.Param
+
+	Eps   float64 // of the norm
+	Batch int     // B, set by the model for each microbatch
+
+	in, z, raw, xbc, conv  *device.Tensor
+	x, b, c, dt, la        *device.Tensor
+	y, rstd, normed        *device.Tensor
+	projected, convolution [3]*device.Tensor // what the splits made
+}
+
+// Params lists the weights in the order of the forward.
+func (m *Mamba) Params() []*device.Param {
+	return []*device.Param{m.InProj, m.Conv, m.ConvBias, m.DTBias, m.ALog, m.Skip, m.Norm, m.OutProj}
+}
+
+// Forward is the layer.
+func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
+	m.in = in
+	p := dev.MatMulNN("in_proj", in, m.InProj.W) // (B·T,I+C+H)
+	dev.Split("split", p, m.projected[:], m.Inner(), m.Channels(), m.Heads)
+	m.z, m.xbc, m.raw = m.projected[0], m.projected[1], m.projected[2]
+	m.convolve(dev)
+	m.timeStep(dev)
+	m.scan(dev)
+	m.gate(dev)
+	return dev.MatMulNN("out_proj", m.normed, m.OutProj.W)
+}
+
+// convolve is x, b, c = split(silu(conv(xbc))).
+func (m *Mamba) convolve(dev *device.Device) {
+	c := dev.Open("conv", convolution)
+	c.Read("x", m.xbc)
+	c.Read("w", m.Conv.W)
+	c.Read("bias", m.ConvBias.W)
+	c.ReadScalar("batch", float64(m.Batch))
+	m.conv = c.Write("y", m.xbc.Format, m.xbc.Shape()...)
+	c.Do()
+
+	c = dev.Open("conv.act", silu)
+	c.Read("x", m.conv)
+	act := c.Write("y", m.conv.Format, m.conv.Shape()...)
+	c.Do()
+
+	shared := m.Groups * m.State
+	dev.Split("conv.split", act, m.convolution[:], m.Inner(), shared, shared)
+	m.x, m.b, m.c = m.convolution[0], m.convolution[1], m.convolution[2]
+}
+
+func (m *Mamba) timeStep(dev *device.Device) {
+	f := device.MasterFormat(m.in.Format)
+	c := dev.Open("dt", timeStep)
+	c.Read("raw", m.raw)
+	c.Read("bias", m.DTBias.W)
+	c.Read("a_log", m.ALog.W)
+	c.ReadScalar("least", m.DTMin)
+	m.dt = c.Write("dt", f, m.raw.Shape()...)
+	m.la = c.Write("la", f, m.raw.Shape()...)
+	c.Do()
+}
+
+func (m *Mamba) scan(dev *device.Device) {
+	c := dev.Open("scan", scan)
+	m.reads(c)
+	m.y = c.Write("y", m.x.Format, m.x.Shape()...)
+	c.Write("last", device.MasterFormat(m.x.Format), m.Batch, m.Heads, m.HeadDim, m.State)
+	c.Do()
+}
+
+// reads declares what the scan and its backward read.
+func (m *Mamba) reads(c *device.Call) {
+	c.Read("x", m.x)
+	c.Read("b", m.b)
+	c.Read("c", m.c)
+	c.Read("dt", m.dt)
+	c.Read("la", m.la)
+	c.Read("d", m.Skip.W)
+	c.ReadScalar("batch", float64(m.Batch))
+	c.ReadScalar("groups", float64(m.Groups))
+}
+
+// gate is norm(y·silu(z)).
+func (m *Mamba) gate(dev *device.Device) {
+	c := dev.Open("norm", gatedNorm)
+	c.Read("x", m.y)
+	c.Read("z", m.z)
+	c.Read("w", m.Norm.W)
+	c.ReadScalar("eps", m.Eps)
+	m.normed = c.Write("y", m.y.Format, m.y.Shape()...)
+	m.rstd = c.Write("rstd", device.MasterFormat(m.y.Format), m.y.Rows(), m.Groups)
+	c.Do()
+}
