@@ -4,6 +4,7 @@
 package parity
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -29,13 +30,17 @@ const (
 	within32 = 1e-5
 )
 
-// A reference is a folder of testdata.
+// A reference is a folder of testdata: a checkpoint of transformers or of ours with what it gives.
 type reference struct {
 	name, what string
+	hf         bool
 }
 
 var references = []reference{
-	{"nemotron_h_attention", "transformers `nemotron_h`, `*E-E`"},
+	{"nemotron_h_attention", "transformers `nemotron_h`, `*E-E`", true},
+	{"losses_sequence", "definition, `E-E`: load-balancing loss by sequence, z-loss, latent, tied head", false},
+	{"softmax", "definition, `E*E`: softmax before top-k, both losses", false},
+	{"softmax_topk", "definition, `E*E`: softmax after top-k, both losses", false},
 }
 
 // base is what a config.json of nemotron_h leaves open: no losses besides the language model's,
@@ -46,9 +51,28 @@ func base() model.Config {
 
 // open is the reference's model with its weights.
 func (r reference) open(t *testing.T, f lowp.Format) *model.Model {
-	m, err := checkpoint.OpenHF(filepath.Join("testdata", r.name), base(), f)
+	dir := filepath.Join("testdata", r.name)
+	if r.hf {
+		m, err := checkpoint.OpenHF(dir, base(), f)
+		require.NoError(t, err)
+		return m
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	require.NoError(t, err)
+	var c model.Config
+	require.NoError(t, json.Unmarshal(text, &c))
+	m, err := model.New(c, f)
+	require.NoError(t, err)
+	require.NoError(t, checkpoint.Load(m, r.file(t, "model")))
 	return m
+}
+
+// load sets weights by the names that the reference's files use.
+func (r reference) load(m *model.Model, f *checkpoint.File) error {
+	if r.hf {
+		return checkpoint.LoadHF(m, f)
+	}
+	return checkpoint.Load(m, f)
 }
 
 func (r reference) file(t *testing.T, name string) *checkpoint.File {
@@ -72,12 +96,18 @@ func of(name string, x *device.Tensor) tensor {
 	return y
 }
 
-// want is what the reference says: logits, loss, and gradients in the model's layout.
+// outputs are what is compared besides gradients.
+var outputs = []string{"logits", "loss", "loss.lm", "loss.aux", "loss.z"}
+
+// want is what the reference says: logits, losses, and gradients in the model's layout.
 func (r reference) want(t *testing.T) []tensor {
 	var want []tensor
 	out := r.file(t, "outputs")
-	for _, name := range []string{"logits", "loss"} {
+	for _, name := range outputs {
 		x, ok := out.Tensor(name)
+		if !ok && strings.HasPrefix(name, "loss.") { // of a layer that the model lacks
+			continue
+		}
 		require.True(t, ok, name)
 		v, err := x.Values()
 		require.NoError(t, err)
@@ -85,12 +115,12 @@ func (r reference) want(t *testing.T) []tensor {
 	}
 	gradients, weights := r.file(t, "gradients"), r.file(t, "model")
 	for _, x := range weights.Tensors { // a bias has no gradient, and a model needs it
-		if strings.HasSuffix(x.Name, ".e_score_correction_bias") {
+		if strings.HasSuffix(x.Name, ".e_score_correction_bias") || strings.HasSuffix(x.Name, ".router.bias") {
 			gradients.Tensors = append(gradients.Tensors, x)
 		}
 	}
 	m := r.open(t, lowp.FP64)
-	require.NoError(t, checkpoint.LoadHF(m, gradients))
+	require.NoError(t, r.load(m, gradients))
 	for _, p := range m.Params() {
 		want = append(want, of(p.Name, p.W))
 	}
@@ -116,15 +146,23 @@ func (r reference) got(t *testing.T, m *model.Model) []tensor {
 	dev.At(1, 0, device.Bwd)
 	m.Backward(dev, 1/float64(labelled), 1)
 
-	loss := losses.LM.Value(0) / float64(labelled)
-	for i := range losses.Aux {
-		loss += losses.Aux[i].Value(0) + losses.Z[i].Value(0)
+	lm, aux, z := losses.LM.Value(0)/float64(labelled), sum(losses.Aux), sum(losses.Z)
+	scalar := func(name string, x float64) tensor { return tensor{name, []int{1}, []float64{x}} }
+	got := []tensor{of("logits", m.Head.Logits()), scalar("loss", lm+aux+z)}
+	if !r.hf {
+		got = append(got, scalar("loss.lm", lm), scalar("loss.aux", aux), scalar("loss.z", z))
 	}
-	got := []tensor{of("logits", m.Head.Logits()), {"loss", []int{1}, []float64{loss}}}
 	for _, p := range m.Params() {
 		got = append(got, of(p.Name, p.Grad))
 	}
 	return got
+}
+
+func sum(parts []*device.Tensor) (x float64) {
+	for _, p := range parts {
+		x += p.Value(0)
+	}
+	return x
 }
 
 // ids are token numbers as the model takes them.
