@@ -1,4 +1,4 @@
-.PHONY: help test check arch fuzz golden bench
+.PHONY: help test check arch fuzz golden bench parity
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ fuzz: ## every fuzz target for ten seconds
 golden: ## rewrite the golden fingerprints and the README's outputs and tables
 	go test ./experiments -run Golden -rewrite
 	go test ./cmd/firstbit -run README -rewrite
+
+parity: ## make the reference files of parity/testdata again, and load what firstbit writes in transformers
+	scripts/parity.sh
 
 bench: ## run the benchmarks and rewrite the README's cost table
 	scripts/bench.sh
