@@ -128,7 +128,7 @@ func (r reference) want(t *testing.T) []tensor {
 }
 
 // got is the same of a model, by a forward and a backward of its own.
-func (r reference) got(t *testing.T, m *model.Model) []tensor {
+func (r reference) got(t *testing.T, m *model.Model, middleware ...device.Middleware) []tensor {
 	out := r.file(t, "outputs")
 	tokens, targets := ids(t, out, "tokens"), ids(t, out, "targets")
 	labelled := 0
@@ -140,7 +140,7 @@ func (r reference) got(t *testing.T, m *model.Model) []tensor {
 	for _, p := range m.Params() {
 		p.ZeroGrad()
 	}
-	dev := device.New(device.Options{})
+	dev := device.New(device.Options{Schedule: device.Schedule{Seed: 3}}, middleware...)
 	dev.At(1, 0, device.Fwd)
 	losses := m.Forward(dev, tokens, targets)
 	dev.At(1, 0, device.Bwd)
