@@ -125,6 +125,30 @@ func TestFolders(t *testing.T) {
 	require.Error(t, SaveHF("file.go", m))
 }
 
+func TestFoldersOfSeveralFiles(t *testing.T) {
+	m, dir := counted(t, small(), lowp.FP32, 1), t.TempDir()
+	require.NoError(t, SaveHF(dir, m))
+	require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
+	x := HFTensors(m)
+	require.NoError(t, WriteFile(filepath.Join(dir, "a.safetensors"), x[:5]))
+	require.NoError(t, WriteFile(filepath.Join(dir, "b.safetensors"), x[5:]))
+	index := func(text string) error {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(text), 0o666))
+		n, err := OpenHF(dir, small(), lowp.FP32)
+		if err == nil {
+			require.Equal(t, all(m), all(n))
+		}
+		return err
+	}
+	require.NoError(t, index(`{"metadata": {}, "weight_map": {"x": "b.safetensors", "y": "a.safetensors", "z": "a.safetensors"}}`))
+	require.ErrorContains(t, index(`{"weight_map": {"x": "a.safetensors"}}`), "is missing")
+	require.ErrorContains(t, index(`{"weight_map": {"x": "c.safetensors"}}`), "c.safetensors: no such file or directory")
+	require.ErrorContains(t, index(`{"weight_map": {"x": "../a.safetensors"}}`), `"../a.safetensors": must be a file of the same folder`)
+	require.ErrorContains(t, index(`{"weight_map": 3}`), "index.json: cannot unmarshal number")
+	require.NoError(t, WriteFile(filepath.Join(dir, "b.safetensors"), x[4:]))
+	require.ErrorContains(t, index(`{"weight_map": {"x": "b.safetensors", "y": "a.safetensors"}}`), "is there twice")
+}
+
 func FuzzConfig(f *testing.F) {
 	text, err := ConfigToHF(small())
 	if err != nil {

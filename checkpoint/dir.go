@@ -1,19 +1,26 @@
 package checkpoint
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"firstbit/lowp"
 	"firstbit/model"
 )
 
-// The files of a folder as save_pretrained writes it and from_pretrained reads it.
+// The files of a folder as save_pretrained writes it and from_pretrained reads it. A large
+// model has its weights in several files, which the index names.
 const (
 	configFile  = "config.json"
 	weightsFile = "model.safetensors"
+	indexFile   = "model.safetensors.index.json"
 )
 
 // OpenHF builds the model of a nemotron_h folder with its weights, in the given format. What
@@ -32,7 +39,7 @@ func OpenHF(dir string, base model.Config, format lowp.Format) (*model.Model, er
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
-	f, err := ReadFile(filepath.Join(dir, weightsFile))
+	f, err := readWeights(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +47,36 @@ func OpenHF(dir string, base model.Config, format lowp.Format) (*model.Model, er
 		return nil, fmt.Errorf("checkpoint %s: %w", filepath.Join(dir, weightsFile), err)
 	}
 	return m, nil
+}
+
+// readWeights reads the folder's one file of weights, or all that its index names.
+func readWeights(dir string) (*File, error) {
+	text, err := os.ReadFile(filepath.Join(dir, indexFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return ReadFile(filepath.Join(dir, weightsFile))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", filepath.Join(dir, indexFile), cause(err))
+	}
+	var index struct {
+		Map map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %s", filepath.Join(dir, indexFile), strings.TrimPrefix(err.Error(), "json: "))
+	}
+	all := &File{}
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(index.Map))) {
+		if filepath.Base(name) != name {
+			return nil, fmt.Errorf("checkpoint %s: %q: must be a file of the same folder", filepath.Join(dir, indexFile), name)
+		}
+		f, err := ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		all.Tensors = append(all.Tensors, f.Tensors...)
+	}
+	slices.SortStableFunc(all.Tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 // SaveHF writes a folder that transformers' from_pretrained reads: the master weights, the

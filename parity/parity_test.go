@@ -67,6 +67,14 @@ func (r reference) open(t *testing.T, f lowp.Format) *model.Model {
 	return m
 }
 
+// tensors are a model's by the names that the reference's files use.
+func (r reference) tensors(m *model.Model) []checkpoint.Tensor {
+	if r.hf {
+		return checkpoint.HFTensors(m)
+	}
+	return checkpoint.Tensors(m)
+}
+
 // load sets weights by the names that the reference's files use.
 func (r reference) load(m *model.Model, f *checkpoint.File) error {
 	if r.hf {
@@ -113,13 +121,12 @@ func (r reference) want(t *testing.T) []tensor {
 		require.NoError(t, err)
 		want = append(want, tensor{name, x.Shape, v})
 	}
-	gradients, weights := r.file(t, "gradients"), r.file(t, "model")
-	for _, x := range weights.Tensors { // a bias has no gradient, and a model needs it
+	gradients, m := r.file(t, "gradients"), r.open(t, lowp.FP64)
+	for _, x := range r.tensors(m) { // a bias has no gradient, and a model needs it
 		if strings.HasSuffix(x.Name, ".e_score_correction_bias") || strings.HasSuffix(x.Name, ".router.bias") {
 			gradients.Tensors = append(gradients.Tensors, x)
 		}
 	}
-	m := r.open(t, lowp.FP64)
 	require.NoError(t, r.load(m, gradients))
 	for _, p := range m.Params() {
 		want = append(want, of(p.Name, p.W))
