@@ -114,36 +114,46 @@ func TestAuxLossBySequenceIsItsCTAs(t *testing.T) {
 	}
 }
 
-// Of two groups with the same scores the kernels keep different ones, as of two experts (FACTS §6); a rule cures it.
+// Of two groups with the same scores the kernels keep different ones, as of two experts, in one group or
+// without any (FACTS §6); a rule cures both.
 func TestGroupTiesFollowTheKernel(t *testing.T) {
-	for plan, want := range map[string][]int32{
-		"fused=false; tie=native": {1, 3}, "fused=true; tie=native": {2, 6}, "fused=true; tie=low": {1, 3}, "fused=false; tie=low": {1, 3},
+	for _, want := range []struct {
+		plan              string
+		twoGroups, within [2]int32 // the first token's group and expert
+	}{
+		{"fused=false; tie=native", [2]int32{1, 3}, [2]int32{0, 1}}, {"fused=true; tie=native", [2]int32{2, 6}, [2]int32{0, 2}},
+		{"fused=true; tie=low", [2]int32{1, 3}, [2]int32{0, 1}}, {"fused=false; tie=low", [2]int32{1, 3}, [2]int32{0, 1}},
 	} {
-		c := inGroups(func(c *Config) { c.TopK, c.GroupsKept, c.GroupTop = 1, 1, 1 })
-		b := newBench(c, lowp.FP32)
-		var kept []int32
-		b.dev = device.New(device.Options{}, func(next device.Runner) device.Runner {
-			return func(c *device.Call) {
-				if device.Glob("*.topk*", c.ID.Path) { // the choice of groups, of experts, and the unbiased one
-					c.Plan = reduce.MustPlan(plan)
-				}
-				next(c)
-				if c.Label == "topk_groups" {
-					kept = c.Out[0].I32()
-				}
-			}
-		})
-		w := b.Router.W.W.F32()
-		for i := range w {
-			w[i] = float32(math.Copysign(1, float64(b.x.F32()[i%width]))) // the first token's signs: a large logit
-			if e := i / width; e != 3 && e != 6 {                         // one expert of group 1, one of group 2
-				w[i] = -w[i]
-			}
-			b.Router.Bias.Set(i/width, 0)
-		}
-		b.forward(1)
-		require.Equal(t, want, []int32{kept[0], b.index.I32()[0]}, plan)
+		require.Equal(t, want.twoGroups, firstOfTied(want.plan, 3, 6), want.plan)
+		require.Equal(t, want.within, firstOfTied(want.plan, 1, 2), want.plan)
 	}
+}
+
+// firstOfTied is the group and expert that the first token chooses when two experts tie for the largest score.
+func firstOfTied(plan string, tied ...int) [2]int32 {
+	b := newBench(inGroups(func(c *Config) { c.TopK, c.GroupsKept, c.GroupTop = 1, 1, 1 }), lowp.FP32)
+	var kept int32
+	b.dev = device.New(device.Options{}, func(next device.Runner) device.Runner {
+		return func(c *device.Call) {
+			if device.Glob("*.topk*", c.ID.Path) { // the choice of groups, of experts, and the unbiased one
+				c.Plan = reduce.MustPlan(plan)
+			}
+			next(c)
+			if c.Label == "topk_groups" {
+				kept = c.Out[0].I32()[0]
+			}
+		}
+	})
+	w := b.Router.W.W.F32()
+	for i := range w {
+		w[i] = float32(math.Copysign(1, float64(b.x.F32()[i%width]))) // the first token's signs: a large logit
+		if !slices.Contains(tied, i/width) {
+			w[i] = -w[i]
+		}
+		b.Router.Bias.Set(i/width, 0)
+	}
+	b.forward(1)
+	return [2]int32{kept, b.index.I32()[0]}
 }
 
 // A token of NaNs has distinct experts, of the groups it keeps, and the others are what they were.
