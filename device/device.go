@@ -62,6 +62,9 @@ func New(o Options, middleware ...Middleware) *Device {
 // At says where in the run the Calls that follow are.
 func (d *Device) At(step, micro int, phase Phase) { d.step, d.micro, d.phase = step, micro, phase }
 
+// Enter goes on in another phase of the same step and microbatch.
+func (d *Device) Enter(phase Phase) { d.phase = phase }
+
 // Rank is the number of the rank.
 func (d *Device) Rank() int { return d.index }
 

@@ -25,6 +25,14 @@ func Add[T libm.Float](y, a, b []T) {
 	}
 }
 
+// Mul is y = a·b, element by element.
+func Mul[T libm.Float](y, a, b []T) {
+	a, b = a[:len(y)], b[:len(y)]
+	for i := range y {
+		y[i] = a[i] * b[i]
+	}
+}
+
 // Scale is y = s·x.
 func Scale[T libm.Float](y, x []T, s T) {
 	for i, v := range x[:len(y)] {

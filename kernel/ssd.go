@@ -88,7 +88,8 @@ type scan[T libm.Float] struct {
 	steps   Fold   // over them
 	x, b, c Mat[T] // (n,P), (n,N), (n,N)
 
-	pool   []*[]T
+	lent   [20]*[]T // scratch to give back
+	count  int
 	scores []T // (n,n): c_t·b_s, of the group
 	weight []T // (n,n): scores times decay; only s ≤ t
 	u      []T // (n,P): dt·x
@@ -109,12 +110,13 @@ func newScan[T libm.Float](x, b, c, dt, la []T, s SSDShape, f SSDFolds) *scan[T]
 
 func (w *scan[T]) borrow(n int) []T {
 	p := borrow[T](n)
-	w.pool = append(w.pool, p)
+	w.lent[w.count] = p
+	w.count++
 	return *p
 }
 
 func (w *scan[T]) release() {
-	for _, p := range w.pool {
+	for _, p := range w.lent[:w.count] {
 		giveBack(p)
 	}
 }

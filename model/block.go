@@ -5,10 +5,13 @@ import (
 	"firstbit/moe"
 )
 
-// Block is y = x + mixer(norm(x)).
+// Block is y = x + dropout(mixer(norm(x))).
 type Block struct {
-	Norm  RMSNorm
-	Mixer mixer
+	Norm    RMSNorm
+	Mixer   mixer
+	Dropout *device.Mask // nil: none
+
+	in, out *device.Tensor // of the last run, for a recomputation
 }
 
 // mixer is what a pattern letter stands for. lossScale weighs the losses a layer adds of itself.
@@ -22,13 +25,13 @@ type mixer interface {
 // Forward is the block.
 func (b *Block) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	y := b.Mixer.Forward(dev.In(b.Mixer.Scope()), b.Norm.Forward(dev, x))
-	return dev.Sum("y", x, y)
+	return dev.Sum("y", x, b.Dropout.Forward(dev, y))
 }
 
 // Backward takes dy to the block's input.
 func (b *Block) Backward(dev *device.Device, dy *device.Tensor, lossScale float64) *device.Tensor {
-	// forward: y = x + mixer(norm(x))
-	dn := b.Mixer.Backward(dev.In(b.Mixer.Scope()), dy, lossScale)
+	// forward: y = x + dropout(mixer(norm(x)))
+	dn := b.Mixer.Backward(dev.In(b.Mixer.Scope()), b.Dropout.Backward(dev, dy), lossScale)
 	// x feeds the residual and the norm; their gradients meet here, in this order.
 	return dev.Sum("dx", dy, b.Norm.Backward(dev, dn))
 }

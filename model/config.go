@@ -10,25 +10,30 @@ import (
 	"strings"
 
 	"firstbit/moe"
+	"firstbit/ssm"
 )
 
 // Config is the shape of the network.
 type Config struct {
-	Pattern string     `json:"pattern"`  // one mixer a letter: * attention, - MLP, E mixture of experts
-	Vocab   int        `json:"vocab"`    // V
-	Width   int        `json:"width"`    // D
-	Heads   int        `json:"heads"`    // H
-	KVHeads int        `json:"kv_heads"` // KV, dividing H
-	HeadDim int        `json:"head_dim"` // P; 0: width/heads
-	Hidden  int        `json:"hidden"`   // F of the MLP
-	Tied    bool       `json:"tied"`     // the head is the embedding
-	Eps     float64    `json:"eps"`      // of RMSNorm
-	InitStd float64    `json:"init_std"` // standard deviation of initial weights; of those that write to the residual divided by √(2L)
-	MoE     moe.Config `json:"moe"`
+	Pattern   string     `json:"pattern"`   // one mixer a letter: M Mamba-2, * attention, - MLP, E mixture of experts; after / the layers of an MTP depth
+	Vocab     int        `json:"vocab"`     // V
+	Width     int        `json:"width"`     // D
+	Heads     int        `json:"heads"`     // H
+	KVHeads   int        `json:"kv_heads"`  // KV, dividing H
+	HeadDim   int        `json:"head_dim"`  // P; 0: width/heads
+	Hidden    int        `json:"hidden"`    // F of the MLP
+	Tied      bool       `json:"tied"`      // the head is the embedding
+	Eps       float64    `json:"eps"`       // of RMSNorm
+	InitStd   float64    `json:"init_std"`  // standard deviation of initial weights; of those that write to the residual divided by √(2L)
+	Dropout   float64    `json:"dropout"`   // probability that an element of a mixer's output is dropped
+	Recompute bool       `json:"recompute"` // every block keeps its input alone and runs again before its backward
+	MTP       MTPConfig  `json:"mtp"`
+	SSM       ssm.Config `json:"ssm"`
+	MoE       moe.Config `json:"moe"`
 }
 
 // Letters lists the pattern letters and what they stand for.
-const Letters = "* attention, - MLP, E mixture of experts"
+const Letters = "M Mamba-2, * attention, - MLP, E mixture of experts, and once / before the layers of an MTP depth"
 
 // P is the width of a head.
 func (c Config) P() int {
@@ -48,14 +53,29 @@ func (c Config) Params() int64 {
 	if !c.Tied {
 		n *= 2
 	}
-	n += d
-	for _, letter := range c.Pattern {
+	main, inner := c.patterns()
+	n += d + c.layerParams(main)
+	if inner != "" {
+		depths := int64(c.MTP.Depths)
+		if c.MTP.Repeated {
+			depths = 1
+		}
+		n += depths * (2*d*d + 3*d + c.layerParams(inner))
+	}
+	return n
+}
+
+func (c Config) layerParams(pattern string) (n int64) {
+	d := int64(c.Width)
+	for _, letter := range pattern {
 		n += d
 		switch letter {
 		case '*':
 			n += 2 * d * int64(c.P()) * int64(c.Heads+c.KVHeads)
 		case '-':
 			n += 2 * d * int64(c.Hidden)
+		case 'M':
+			n += c.SSM.Params(d)
 		case 'E':
 			m, width := c.MoE, d
 			if m.Latent > 0 {
@@ -70,13 +90,20 @@ func (c Config) Params() int64 {
 
 // Validate reports the first field that cannot be.
 func (c Config) Validate() error {
+	main, inner := c.patterns()
 	if c.Pattern == "" {
 		return fmt.Errorf("model.pattern: empty: must have at least one of %s", Letters)
 	}
+	if main == "" {
+		return fmt.Errorf("model.pattern: %q: must begin with at least one of %s", c.Pattern, Letters)
+	}
 	for i, r := range c.Pattern {
-		if !strings.ContainsRune("*-E", r) {
+		if !strings.ContainsRune("M*-E", r) && i != len(main) {
 			return fmt.Errorf("model.pattern: unknown letter %q at %d: allowed are %s", r, i, Letters)
 		}
+	}
+	if inner == "" && len(main) < len(c.Pattern) {
+		return fmt.Errorf("model.pattern: %q: nothing after /: must have at least one of %s", c.Pattern, Letters)
 	}
 	for _, f := range []struct {
 		name string
@@ -97,11 +124,23 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model.head_dim: %d: must be from 0 (width/heads) to %d", c.HeadDim, 1<<16)
 	case !(c.Eps > 0):
 		return fmt.Errorf("model.eps: %g: must be above 0", c.Eps)
+	case !(c.Dropout >= 0 && c.Dropout < 1):
+		return fmt.Errorf("model.dropout: %g: must be from 0 to below 1", c.Dropout)
 	case !(c.InitStd > 0):
 		return fmt.Errorf("model.init_std: %g: must be above 0", c.InitStd)
 	}
 	if strings.ContainsRune(c.Pattern, 'E') {
 		if err := c.MoE.Validate(); err != nil {
+			return err
+		}
+	}
+	if strings.ContainsRune(c.Pattern, 'M') {
+		if err := c.SSM.Validate(); err != nil {
+			return err
+		}
+	}
+	if inner != "" {
+		if err := c.MTP.validate(); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/moe"
+	"firstbit/rng"
+	"firstbit/ssm"
 )
 
 const gradTolerance = 1e-6
@@ -22,6 +24,8 @@ func small(pattern string) Config {
 		Pattern: pattern, Vocab: 11, Width: 6, Heads: 4, KVHeads: 2, HeadDim: 3, Hidden: 7, Eps: 1e-5, InitStd: 0.5,
 		MoE: moe.Config{Experts: 5, TopK: 2, Hidden: 10, Router: "sigmoid", RouterDtype: "fp32",
 			Scaling: 2.5, AuxCoeff: 0.7, ZCoeff: 0.1, TileM: 2, TileN: 4, TileSub: 3},
+		SSM: ssm.Config{Heads: 4, HeadDim: 2, State: 3, Groups: 2, Conv: 3, DTMin: 0.9},
+		MTP: MTPConfig{Depths: 2, Factor: 0.6},
 	}
 }
 
@@ -81,8 +85,14 @@ func (b *bench) loss() float64 {
 	b.step++
 	b.routes = b.routes[:0]
 	b.dev.At(b.step, 0, device.Fwd)
+	for _, s := range b.Streams() { // every forward draws the same masks
+		s.Seed(rng.New(3, s.Name))
+	}
 	l := b.Forward(b.dev, b.tokens, b.targets)
 	sum := l.LM.Value(0) * b.lm
+	for k, loss := range l.MTP {
+		sum += loss.Value(0) * b.MTPScale(k, b.lm)
+	}
 	for i := range l.Aux {
 		sum += (l.Aux[i].Value(0) + l.Z[i].Value(0)) * b.extra
 	}
@@ -189,7 +199,7 @@ func checkGradients(t *testing.T, b *bench, blind ...string) {
 }
 
 func TestGradients(t *testing.T) {
-	for _, pattern := range []string{"*", "-", "E", "*-E"} {
+	for _, pattern := range []string{"*", "-", "E", "M", "*-E", "M-/*", "E/ME"} {
 		for _, tied := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s tied=%v", pattern, tied), func(t *testing.T) {
 				c := small(pattern)
@@ -238,6 +248,24 @@ func TestLossGradientsAlone(t *testing.T) {
 				require.Greater(t, e, 0.1)
 			})
 		}
+	}
+}
+
+// Dropout, jitter, repeated depths and recomputation, alone and together.
+func TestGradientsOfTheWholeFamily(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"dropout":  func(c *Config) { c.Pattern, c.Dropout = "-", 0.3 },
+		"jitter":   func(c *Config) { c.Pattern, c.MoE.Jitter = "E", 0.2 },
+		"repeated": func(c *Config) { c.Pattern, c.MTP.Repeated = "-/E", true },
+		"all": func(c *Config) {
+			c.Pattern, c.MTP.Repeated, c.Dropout, c.MoE.Jitter, c.Recompute = "M*E-/*E", true, 0.2, 0.1, true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := small("")
+			change(&c)
+			checkGradients(t, newBench(t, c, lowp.FP64))
+		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"math"
 	"strconv"
 
 	"firstbit/device"
@@ -10,6 +9,7 @@ import (
 	"firstbit/lowp"
 	"firstbit/moe"
 	"firstbit/reduce"
+	"firstbit/ssm"
 )
 
 // Model is the network with the state of one microbatch under way.
@@ -19,97 +19,30 @@ type Model struct {
 	Blocks []*Block
 	Norm   RMSNorm
 	Head   Head
+	MTP    []*Depth
 
-	params     []*device.Param
-	attentions []*Attention
-	moes       []*moe.MoE
-	routers    []Routed
-	losses     Losses // of the last Forward
-	format     lowp.Format
+	params          []*device.Param
+	initials        []initializer
+	byName          map[string]*device.Param
+	states          map[string]*routerState
+	streams         []*device.Stream
+	dropout, jitter *device.Stream // nil: nothing draws from it
+	attentions      []*Attention
+	mambas          []*ssm.Mamba
+	moes            []*moe.MoE
+	routers         []Routed
+	losses          Losses // of the last Forward
+	format          lowp.Format
+	seq             int // T of the last Forward
 }
 
-// Losses are the parts of one microbatch's loss, one element each: the language-model loss as
-// a sum over tokens in nats, the others as they enter the total.
+// Losses are the parts of one microbatch's loss, one element each: the language-model losses as
+// sums over tokens in nats, the others as they enter the total.
 type Losses struct {
 	LM  *device.Tensor
+	MTP []*device.Tensor // per depth
 	Aux []*device.Tensor // load balancing, one per mixture-of-experts layer
 	Z   []*device.Tensor
-}
-
-// New builds the network with weights of zeros in the given format.
-func New(c Config, f lowp.Format) (*Model, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	m := &Model{Config: c, format: f}
-	m.Embed.W = m.param("embed.w", true, c.Vocab, c.Width)
-	for i, letter := range c.Pattern {
-		scope := "layers." + strconv.Itoa(i)
-		b := &Block{Norm: RMSNorm{W: m.param(scope+".norm.w", false, c.Width), Eps: c.Eps}}
-		b.Mixer = m.mixer(letter, scope)
-		m.Blocks = append(m.Blocks, b)
-	}
-	m.Norm = RMSNorm{W: m.param("norm.w", false, c.Width), Eps: c.Eps}
-	m.Head.W = m.Embed.W
-	if !c.Tied {
-		m.Head.W = m.param("head.w", true, c.Vocab, c.Width)
-	}
-	return m, nil
-}
-
-func (m *Model) mixer(letter rune, scope string) mixer {
-	c := m.Config
-	switch letter {
-	case '*':
-		p, s := c.P(), scope+".attn"
-		a := &Attention{
-			Wq: m.param(s+".wq", true, c.Width, c.Heads*p), Wk: m.param(s+".wk", true, c.Width, c.KVHeads*p),
-			Wv: m.param(s+".wv", true, c.Width, c.KVHeads*p), Wo: m.param(s+".wo", true, c.Heads*p, c.Width),
-			Shape: kernel.AttentionShape{H: c.Heads, KV: c.KVHeads, P: p},
-		}
-		m.attentions = append(m.attentions, a)
-		return plain{a, "attn"}
-	case '-':
-		return plain{m.mlp(scope+".mlp", c.Hidden), "mlp"}
-	case 'E':
-		return experts{m.moe(scope + ".moe")}
-	}
-	panic("model: a pattern letter passed validation without a layer")
-}
-
-func (m *Model) mlp(scope string, hidden int) *MLP {
-	return &MLP{W1: m.param(scope+".w1", true, m.Width, hidden), W2: m.param(scope+".w2", true, hidden, m.Width)}
-}
-
-func (m *Model) moe(scope string) *moe.MoE {
-	c := m.MoE
-	l := &moe.MoE{Config: c}
-	l.Router = moe.Router{Config: c, W: m.param(scope+".router.w", true, c.Experts, m.Width),
-		Bias:   device.NewTensor(device.MasterFormat(m.format), c.Experts),
-		Tokens: device.NewTensor(lowp.INT32, c.Experts)}
-	width := m.Width
-	if c.Latent > 0 {
-		width = c.Latent
-		l.Latent = &moe.Latent{Down: m.param(scope+".latent.down", true, m.Width, width)}
-	}
-	l.Experts = moe.Experts{Config: c,
-		W1: m.param(scope+".experts.w1", true, c.Experts, width, c.Hidden),
-		W2: m.param(scope+".experts.w2", true, c.Experts, c.Hidden, width)}
-	if c.Latent > 0 {
-		l.Latent.Up = m.param(scope+".latent.up", true, width, m.Width)
-	}
-	if c.SharedHidden > 0 {
-		l.Shared = m.mlp(scope+".shared", c.SharedHidden)
-	}
-	m.moes = append(m.moes, l)
-	m.routers = append(m.routers, Routed{scope + ".router", &l.Router})
-	return l
-}
-
-func (m *Model) param(name string, decay bool, shape ...int) *device.Param {
-	p := device.NewParam(name, m.format, decay, shape...)
-	m.params = append(m.params, p)
-	return p
 }
 
 // Params lists the weights in forward order, each once.
@@ -118,9 +51,13 @@ func (m *Model) Params() []*device.Param { return m.params }
 // Routers lists the mixture-of-experts layers' routers in order.
 func (m *Model) Routers() []Routed { return m.routers }
 
+// Streams lists the random streams that the forward draws from.
+func (m *Model) Streams() []*device.Stream { return m.streams }
+
 // Routed is a router with its scope.
 type Routed struct {
-	Scope string
+	Scope  string
+	Shared bool // a router before it has the same weights, bias and counts
 	*moe.Router
 }
 
@@ -130,57 +67,76 @@ func (m *Model) Forward(dev *device.Device, tokens, targets *device.Tensor) Loss
 	for _, a := range m.attentions {
 		a.Shape.B, a.Shape.T = b, t
 	}
+	for _, l := range m.mambas {
+		l.Batch = b
+	}
 	for _, l := range m.moes {
 		l.Router.Sequence = t
 	}
-	x := m.Embed.Forward(dev, tokens) // (B·T,D)
-	for i, block := range m.Blocks {
-		layer := dev.In(m.scope(i))
-		in := x
-		x = block.Forward(layer, x)
-		module(layer, "block", in, x)
+	m.seq = t
+	run := runner{}
+	h := m.Norm.Forward(dev, run.forward(dev, m.Blocks, m.Embed.Forward(dev, tokens))) // (B·T,D)
+	l := &m.losses
+	l.LM = m.Head.Forward(dev, h, targets)
+	l.MTP, l.Aux, l.Z = l.MTP[:0], l.Aux[:0], l.Z[:0]
+	for k, d := range m.MTP {
+		at := dev.In(depthScope(k))
+		ids, labels := roll(at, tokens, targets, k+1)
+		var loss *device.Tensor
+		h, loss = d.Forward(at, h, ids, labels, run)
+		l.MTP = append(l.MTP, loss)
 	}
-	x = m.Norm.Forward(dev, x)
-	m.losses.LM = m.Head.Forward(dev, x, targets)
-	m.losses.Aux, m.losses.Z = m.losses.Aux[:0], m.losses.Z[:0]
-	for _, l := range m.moes {
-		m.losses.Aux, m.losses.Z = append(m.losses.Aux, l.Aux), append(m.losses.Z, l.Z)
+	for _, e := range m.moes {
+		l.Aux, l.Z = append(l.Aux, e.Aux), append(l.Z, e.Z)
 	}
-	return m.losses
+	return *l
 }
 
-// Backward goes through the last Forward. tokenScale is one over the tokens of the
-// global batch, lossScale the weight of the layers' own losses: one over the microbatches.
+// Backward goes through the last Forward. Each token's loss has the weight tokenScale, one over
+// the tokens of the global batch; the layers' own losses have lossScale, one over the microbatches.
 func (m *Model) Backward(dev *device.Device, tokenScale, lossScale float64) {
-	dx := m.Norm.Backward(dev, m.Head.Backward(dev, tokenScale))
-	for i := len(m.Blocks) - 1; i >= 0; i-- {
-		layer := dev.In(m.scope(i))
-		dy := dx
-		dx = m.Blocks[i].Backward(layer, dy, lossScale)
-		module(layer, "block", dy, dx)
+	run := runner{recompute: m.Recompute, lossScale: lossScale}
+	var dh *device.Tensor // of the main layers' output, from the depths
+	for k := len(m.MTP) - 1; k >= 0; k-- {
+		dh = m.MTP[k].Backward(dev.In(depthScope(k)), dh, m.MTPScale(k, tokenScale), run)
 	}
-	m.Embed.Backward(dev, dx)
+	dy := m.Head.Backward(dev, tokenScale)
+	if dh != nil { // the output feeds the head and the first depth; their gradients meet here, in this order
+		dy = dev.Sum("out.dx", dy, dh)
+	}
+	m.Embed.Backward(dev, run.backward(dev, m.Blocks, m.Norm.Backward(dev, dy)))
 }
 
-func (m *Model) scope(i int) string {
-	if i < len(layerScopes) {
-		return layerScopes[i]
-	}
-	return "layers." + strconv.Itoa(i)
+// MTPScale is the weight of each label's loss at MTP depth k: the tokens' by factor/depths, their mean
+// being over the labels that T−k−1 steps of a sequence have.
+func (m *Model) MTPScale(k int, tokenScale float64) float64 {
+	c := m.Config.MTP
+	return tokenScale * c.Factor / float64(c.Depths) * float64(m.seq) / float64(m.seq-k-1)
 }
 
-var layerScopes = func() (s [64]string) {
+const known = 64
+
+func scopeOf(i int) string    { return numbered(&layerScopes, "layers.", i) }
+func depthScope(k int) string { return numbered(&depthScopes, "mtp.", k) }
+
+// numbered is prefix with i, made beforehand for small numbers: a step asks for it often.
+func numbered(made *[known]string, prefix string, i int) string {
+	if i < known {
+		return made[i]
+	}
+	return prefix + strconv.Itoa(i)
+}
+
+func number(prefix string) (s [known]string) {
 	for i := range s {
-		s[i] = "layers." + strconv.Itoa(i)
+		s[i] = prefix + strconv.Itoa(i)
 	}
 	return s
-}()
+}
 
-var (
-	moduleKernel = &device.Kernel{Name: "module"}
-	normalInit   = &device.Kernel{Name: "normal"}
-	fillInit     = &device.Kernel{Name: "fill"}
-)
+var layerScopes, depthScopes = number("layers."), number("mtp.")
+
+var moduleKernel = &device.Kernel{Name: "module"}
 
 // module marks a layer's boundary: what went in and what came out.
 func module(dev *device.Device, label string, x, y *device.Tensor) {
@@ -188,59 +144,6 @@ func module(dev *device.Device, label string, x, y *device.Tensor) {
 	c.Read("x", x)
 	c.Update("y", y)
 	c.Do()
-}
-
-// Normal draws the standard normal numbers of a named stream.
-type Normal func(name string) func() float64
-
-// Init draws every weight from a stream of its own name, so that no weight depends on
-// which others there are or where they live. Norms are ones; the rest is
-// N(0, init_std²), divided by √(2L) where a layer writes to the residual.
-func (m *Model) Init(dev *device.Device, normal Normal) {
-	residual := 1 / math.Sqrt(2*float64(len(m.Blocks)))
-	for _, p := range m.params {
-		std := m.InitStd
-		if writesResidual(p.Name) {
-			std *= residual
-		}
-		initParam(dev, p, std, normal)
-	}
-}
-
-func initParam(dev *device.Device, p *device.Param, std float64, normal Normal) {
-	k := normalInit
-	if !p.Decay {
-		k = fillInit
-	}
-	c := dev.OpenKind(device.Draw, p.Name, k)
-	c.ReadScalar("std", std)
-	c.Update("w", p.W)
-	if p.Master != p.W {
-		c.Update("master", p.Master)
-	}
-	c.Body = func(*device.Call) {
-		next := normal(p.Name)
-		for i := range p.Master.Len() {
-			v := 1.0
-			if p.Decay {
-				v = next() * std
-			}
-			p.Master.Set(i, v)
-		}
-		p.W.CopyFrom(p.Master)
-	}
-	c.Do()
-}
-
-// writesResidual tells the last weight of a branch. Experts behind a latent have two: their w2 and
-// latent.up are both divided, as in Megatron Core.
-func writesResidual(name string) bool {
-	for _, s := range []string{".attn.wo", ".w2", ".latent.up"} {
-		if len(name) > len(s) && name[len(name)-len(s):] == s {
-			return true
-		}
-	}
-	return false
 }
 
 // Total is loss = lm/tokens + Σ aux/micro + Σ z/micro for reporting, each sum in layer order.

@@ -61,17 +61,7 @@ func initial(t *testing.T, c Config, f lowp.Format, seed uint64) *Model {
 	require.NoError(t, err)
 	dev := device.New(device.Options{})
 	dev.At(0, 0, device.Init)
-	m.Init(dev, func(name string) func() float64 { // a stream of its own for each name
-		h := rng.Mix(seed, rng.HashString(name))
-		return func() float64 { // the sum of twelve uniforms, less six: of variance one
-			sum := -6.0
-			for range 12 {
-				h = rng.Mix(h)
-				sum += float64(h>>11) * 0x1p-53
-			}
-			return sum
-		}
-	})
+	m.Init(dev, func(name string) *rng.Stream { return rng.New(seed, name) })
 	return m
 }
 
@@ -182,7 +172,7 @@ func TestDeepModel(t *testing.T) {
 	c := small(pattern)
 	b := newBench(t, c, lowp.FP32)
 	b.forwardBackward()
-	require.Equal(t, "layers.69", b.scope(69))
+	require.Equal(t, "layers.69", scopeOf(69))
 	for i := range 70 {
 		require.Equal(t, "layers."+strconv.Itoa(i)+".mlp.w2", b.Params()[3*(i+1)].Name)
 	}
@@ -193,7 +183,17 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, small("*-E").Validate())
 	for want, change := range map[string]func(*Config){
 		"model.pattern: empty":           func(c *Config) { c.Pattern = "" },
-		`model.pattern: unknown letter`:  func(c *Config) { c.Pattern = "*M" },
+		`model.pattern: "/E": must`:      func(c *Config) { c.Pattern = "/E" },
+		`model.pattern: "*-/": nothing`:  func(c *Config) { c.Pattern = "*-/" },
+		`unknown letter '/' at 3`:        func(c *Config) { c.Pattern = "*/-/E" },
+		"model.mtp.depths: 0":            func(c *Config) { c.Pattern, c.MTP.Depths = "*/-", 0 },
+		"model.mtp.factor: 0":            func(c *Config) { c.Pattern, c.MTP.Factor = "*/-", 0 },
+		"model.dropout: 1":               func(c *Config) { c.Dropout = 1 },
+		"model.moe.jitter: 1":            func(c *Config) { c.MoE.Jitter = 1 },
+		"model.ssm.groups: 3":            func(c *Config) { c.Pattern, c.SSM.Groups = "M", 3 },
+		"model.ssm.state: 0":             func(c *Config) { c.Pattern, c.SSM.State = "M", 0 },
+		"model.ssm.dt_min: -1":           func(c *Config) { c.Pattern, c.SSM.DTMin = "M", -1 },
+		`model.pattern: unknown letter`:  func(c *Config) { c.Pattern = "*Q" },
 		"model.vocab":                    func(c *Config) { c.Vocab = 0 },
 		"model.width":                    func(c *Config) { c.Width = -1 },
 		"model.heads":                    func(c *Config) { c.HeadDim, c.Width = 0, 6 },

@@ -38,7 +38,7 @@ func TestLaterStepsAllocateLittle(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
 		most    float64
-	}{{"-", 12}, {"*-", 12}, {"*-E", 40}} {
+	}{{"-", 12}, {"*-", 12}, {"M", 12}, {"*-E", 40}, {"M*E-/*E", 80}} {
 		b := newBench(t, small(c.pattern), lowp.FP32)
 		b.routes = make([]int32, 0, 1024)
 		b.forwardBackward()

@@ -20,6 +20,7 @@ type Config struct {
 	Router       string  `json:"router"`        // sigmoid, softmax (over all experts) or softmax_topk (over the chosen)
 	RouterDtype  string  `json:"router_dtype"`  // format the logits are rounded to: fp32, or bf16, where exact ties are common
 	Scaling      float64 `json:"scaling"`       // routed scaling factor
+	Jitter       float64 `json:"jitter"`        // the router's input is multiplied by numbers uniform from 1−jitter to 1+jitter
 	Groups       int     `json:"groups"`        // groups of consecutive experts, of which a token chooses within groups_kept; 0 or 1: none
 	GroupsKept   int     `json:"groups_kept"`   // groups a token keeps
 	GroupTop     int     `json:"group_top"`     // experts whose scores are their group's; 0: top_k/groups_kept, rounded down
@@ -61,6 +62,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model.moe.router_dtype: %q: must be fp32 or bf16", c.RouterDtype)
 	case c.TileSub > c.TileN:
 		return fmt.Errorf("model.moe.tile_sub: %d: must be at most model.moe.tile_n (%d)", c.TileSub, c.TileN)
+	case !(c.Jitter >= 0 && c.Jitter < 1):
+		return fmt.Errorf("model.moe.jitter: %g: must be from 0 to below 1", c.Jitter)
 	case !(c.Scaling > 0):
 		return fmt.Errorf("model.moe.scaling: %g: must be above 0", c.Scaling)
 	case !(c.AuxCoeff >= 0 && c.ZCoeff >= 0 && c.BiasRate >= 0):

@@ -22,6 +22,9 @@ type MoE struct {
 	Latent  *Latent // nil: the experts are as wide as the model
 	Shared  Mixer   // nil: no shared expert
 
+	// Jitter multiplies what the router alone sees; nil: nothing does.
+	Jitter *device.Mask
+
 	// Aux and Z are the losses of the last forward, one element each.
 	Aux, Z *device.Tensor
 
@@ -48,7 +51,7 @@ var (
 func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	m.x = x
 	router := dev.In("router")
-	index, prob := m.Router.Forward(router, x)
+	index, prob := m.Router.Forward(router, m.Jitter.Forward(router, x))
 	m.Aux, m.Z = m.Router.Losses(router)
 	m.index = index
 
@@ -72,7 +75,8 @@ func (m *MoE) Backward(dev *device.Device, dy *device.Tensor, lossScale float64)
 	dxr, dprobRows := m.Experts.Backward(dev.In("experts"), drows)           // (R,L), (R)
 	dprob := m.reorder(dev, "prob.dx", probSlots, dprobRows, m.inverse)      // (T,K)
 	dx := m.Latent.InBackward(latent, m.combine(dev, "dispatch.dx", dxr))    // (T,D)
-	dxRouter := m.Router.Backward(dev.In("router"), dprob, lossScale)        // (T,D)
+	router := dev.In("router")
+	dxRouter := m.Jitter.Backward(router, m.Router.Backward(router, dprob, lossScale)) // (T,D)
 	// x feeds the experts, the router and the shared expert; their gradients
 	// meet here, in this order.
 	dx = dev.Sum("dx", dx, dxRouter)

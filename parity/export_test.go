@@ -43,7 +43,7 @@ func TestExport(t *testing.T) {
 		require.NoError(t, err)
 		dev := device.New(device.Options{})
 		dev.At(0, 0, device.Init)
-		m.Init(dev, func(name string) func() float64 { return rng.New(1, "export."+name).Norm })
+		m.Init(dev, func(name string) *rng.Stream { return rng.New(1, name) })
 		for _, s := range tensors(m) { // float32 holds them, as it does what a run has
 			for i := range s.Len() {
 				s.Set(i, float64(float32(s.Value(i))))

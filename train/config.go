@@ -46,6 +46,9 @@ func (c Config) Validate() error {
 	if err := c.Model.Validate(); err != nil {
 		return err
 	}
+	if d := c.Model.MTP.Depths; strings.Contains(c.Model.Pattern, "/") && d >= c.Seq {
+		return fmt.Errorf("model.mtp.depths: %d: must be below seq (%d), or no step has a label", d, c.Seq)
+	}
 	if n := c.activations(); n > maxActivations {
 		return fmt.Errorf("batch × seq: %d × %d need %d activations: must be at most %d", c.Batch, c.Seq, n, maxActivations)
 	}
@@ -66,7 +69,14 @@ func (c Config) activations() int64 {
 	if strings.ContainsRune(m.Pattern, 'E') {
 		layer += 4 * int64(m.MoE.TopK) * int64(m.MoE.Hidden)
 	}
-	row := 2*int64(m.Vocab) + int64(len(m.Pattern))*layer
+	if strings.ContainsRune(m.Pattern, 'M') {
+		layer += 4 * int64(m.SSM.Projected())
+	}
+	depths := int64(0)
+	if strings.Contains(m.Pattern, "/") {
+		depths = int64(m.MTP.Depths)
+	}
+	row := 2*int64(m.Vocab)*(1+depths) + int64(len(m.Pattern))*(1+depths)*layer
 	if row > maxActivations {
 		return row
 	}

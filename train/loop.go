@@ -27,7 +27,8 @@ type Trainer struct {
 	sampler         *data.Sampler
 	tokens, targets *device.Tensor
 	step            int
-	lm, aux, z      []*device.Tensor // of the step, one element per microbatch or layer
+	lm, aux, z      []*device.Tensor   // of the step, one element per microbatch or layer
+	mtp             [][]*device.Tensor // per depth, of every microbatch
 	buf             []byte
 }
 
@@ -55,8 +56,9 @@ func New(c Config, dev *device.Device) (*Trainer, error) {
 	t := &Trainer{Config: c, Corpus: corpus, Model: m, Optim: optim.New(c.Optim, m.Params()), dev: dev, sampler: sampler}
 	t.tokens = device.NewTensor(lowp.INT32, c.Batch, c.Seq)
 	t.targets = device.NewTensor(lowp.INT32, c.Batch, c.Seq)
+	t.mtp = make([][]*device.Tensor, len(m.MTP))
 	dev.At(0, 0, device.Init)
-	m.Init(dev, func(name string) func() float64 { return rng.New(c.Seed, "init."+name).Norm })
+	m.Init(dev, func(name string) *rng.Stream { return rng.New(c.Seed, name) })
 	return t, nil
 }
 
@@ -68,13 +70,16 @@ func (t *Trainer) Step() Result {
 		p.ZeroGrad()
 	}
 	t.lm, t.aux, t.z = t.lm[:0], t.aux[:0], t.z[:0]
+	for k := range t.mtp {
+		t.mtp[k] = t.mtp[k][:0]
+	}
 	for micro := range t.Micro {
 		t.microbatch(micro)
 	}
 	t.dev.At(t.step, 0, device.Opt)
 	norm := t.Optim.Step(t.dev, t.step, t.Config.Optim.Rate(t.step, t.Steps))
 	for _, r := range t.Model.Routers() {
-		if r.BiasRate > 0 {
+		if r.BiasRate > 0 && !r.Shared {
 			r.UpdateBias(t.dev.In(r.Scope))
 		}
 	}
@@ -121,9 +126,15 @@ func (t *Trainer) batch() {
 func (t *Trainer) keep(l model.Losses) {
 	if t.Micro == 1 {
 		t.lm, t.aux, t.z = append(t.lm, l.LM), append(t.aux, l.Aux...), append(t.z, l.Z...)
+		for k, loss := range l.MTP {
+			t.mtp[k] = append(t.mtp[k], loss)
+		}
 		return
 	}
 	t.lm = append(t.lm, t.copyOf("losses.lm", l.LM))
+	for k, loss := range l.MTP {
+		t.mtp[k] = append(t.mtp[k], t.copyOf("losses.mtp."+strconv.Itoa(k), loss))
+	}
 	for i := range l.Aux {
 		t.aux = append(t.aux, t.copyOf("losses.aux."+strconv.Itoa(i), l.Aux[i]))
 		t.z = append(t.z, t.copyOf("losses.z."+strconv.Itoa(i), l.Z[i]))
@@ -154,20 +165,25 @@ type Result struct {
 	State   string // fingerprint of the whole state after the step; empty unless asked for
 }
 
-// metrics makes the step's numbers and shows each as a metric record.
+// metrics makes the step's numbers and shows each as a metric record: the loss, its parts as they
+// enter it, and the norm of the gradients.
 func (t *Trainer) metrics(norm *device.Tensor) Result {
 	dev, f := t.dev.In("metrics"), norm.Format
-	lm := model.Reduce(dev, "lm_loss", t.lm, 1/float64(t.Tokens()), f)
-	parts := []*device.Tensor{lm}
-	r := Result{Step: t.step}
-	if len(t.aux) > 0 {
-		aux := model.Reduce(dev, "load_balancing_loss", t.aux, 1/float64(t.Micro), f)
-		z := model.Reduce(dev, "z_loss", t.z, 1/float64(t.Micro), f)
-		parts = append(parts, aux, z)
+	tokens := 1 / float64(t.Tokens())
+	names, parts := []string{"lm_loss"}, []*device.Tensor{model.Reduce(dev, "lm_loss", t.lm, tokens, f)}
+	add := func(name string, of []*device.Tensor, scale float64) {
+		if len(of) > 0 {
+			names, parts = append(names, name), append(parts, model.Reduce(dev, name, of, scale, f))
+		}
 	}
-	loss := model.Reduce(dev, "loss", parts, 1, f)
-	names := [...]string{"lm_loss", "load_balancing_loss", "z_loss"}
-	r.Metrics = append(r.Metrics, t.metric("loss", loss))
+	add("load_balancing_loss", t.aux, 1/float64(t.Micro))
+	add("z_loss", t.z, 1/float64(t.Micro))
+	var depths []*device.Tensor
+	for k, of := range t.mtp {
+		depths = append(depths, model.Reduce(dev, "mtp_loss."+strconv.Itoa(k), of, t.Model.MTPScale(k, tokens), f))
+	}
+	add("mtp_loss", depths, 1)
+	r := Result{Step: t.step, Metrics: []Metric{t.metric("loss", model.Reduce(dev, "loss", parts, 1, f))}}
 	for i, p := range parts {
 		r.Metrics = append(r.Metrics, t.metric(names[i], p))
 	}

@@ -19,7 +19,7 @@ type State struct {
 }
 
 // States lists every tensor that decides the next step: weights, masters, moments,
-// expert bias and counts, and the sampler's position.
+// expert bias and counts, random streams, and the sampler's position.
 func (t *Trainer) States() []State {
 	var s []State
 	for i, p := range t.Model.Params() {
@@ -30,7 +30,13 @@ func (t *Trainer) States() []State {
 		s = append(s, State{p.Name + ".m", t.Optim.M[i]}, State{p.Name + ".v", t.Optim.V[i]})
 	}
 	for _, r := range t.Model.Routers() {
+		if r.Shared {
+			continue
+		}
 		s = append(s, State{r.Scope + ".bias", r.Bias}, State{r.Scope + ".tokens", r.Tokens})
+	}
+	for _, stream := range t.Model.Streams() {
+		s = append(s, State{"rng." + stream.Name, stream.State})
 	}
 	position := device.NewTensor(lowp.INT32, 2)
 	position.I32()[0], position.I32()[1] = int32(t.sampler.Consumed), int32(t.sampler.Consumed>>32)

@@ -1,0 +1,145 @@
+package device
+
+import (
+	"encoding/binary"
+
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/reduce"
+	"firstbit/rng"
+)
+
+// Stream is a random stream whose state is a tensor, so that draws pass the door, and traces
+// and checkpoints carry the state, like any other.
+type Stream struct {
+	Name  string
+	State *Tensor // 16 bytes, as four int32
+}
+
+// NewStream makes a stream that has yet to be seeded.
+func NewStream(name string) *Stream { return &Stream{Name: name, State: NewTensor(lowp.INT32, 4)} }
+
+// Seed takes over the state of another stream.
+func (s *Stream) Seed(from *rng.Stream) { save(from, s.State) }
+
+func save(s *rng.Stream, state *Tensor) {
+	b, err := s.MarshalBinary()
+	if err != nil {
+		panic("device: a stream refuses to say its state")
+	}
+	for i := range state.i32 {
+		state.i32[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+}
+
+func restore(name string, state *Tensor) *rng.Stream {
+	s := rng.New(0, name)
+	if err := s.UnmarshalBinary(state.Bytes(nil)); err != nil {
+		panic("device: a stream refuses its state")
+	}
+	return s
+}
+
+// Mask is a tensor of factors drawn from a stream: which elements dropout keeps, or by how much a
+// router's input is jittered. A recomputation draws it again, from the state in which the
+// forward found the stream, and leaves the stream alone.
+type Mask struct {
+	*Stream
+	Label string  // of the Call that multiplies; that of the draw is Label.mask
+	Rate  float64 // probability that an element is dropped, or half the width of the jitter
+
+	kernel        *Kernel
+	before, value *Tensor // the stream's state before the forward's draw; the mask
+}
+
+// What a recomputation draws from: a copy of the state that the forward found, or by mistake
+// the stream as it stands now.
+var (
+	dropoutMask = &Kernel{Name: "dropout.mask", Fixed: reduce.MustPlan("handle=copy"), Run: runMask(keepOrDrop)}
+	jitterMask  = &Kernel{Name: "jitter.mask", Fixed: reduce.MustPlan("handle=copy"), Run: runMask(jitter)}
+	mulKernel   = &Kernel{Name: "mul", Run: Width(runMul[float32], runMul[float64])}
+)
+
+// Dropout is y = x·mask, an element of the mask being 0 with probability rate, else 1/(1−rate).
+func Dropout(s *Stream, rate float64) *Mask {
+	return &Mask{Stream: s, Label: "dropout", Rate: rate, kernel: dropoutMask}
+}
+
+// Jitter is y = x·mask, the mask being uniform from 1−rate to 1+rate.
+func Jitter(s *Stream, rate float64) *Mask {
+	return &Mask{Stream: s, Label: "jitter", Rate: rate, kernel: jitterMask}
+}
+
+func keepOrDrop(u, rate float64) float64 {
+	if u < rate {
+		return 0
+	}
+	return 1 / (1 - rate)
+}
+
+func jitter(u, rate float64) float64 { return float64((2*u-1)*rate) + 1 }
+
+// Forward is y = x·mask, with a mask drawn for the occasion; x itself without a Mask.
+func (m *Mask) Forward(d *Device, x *Tensor) *Tensor {
+	if m == nil {
+		return x
+	}
+	c := d.OpenKind(Draw, m.Label+".mask", m.kernel)
+	if d.phase == Rec {
+		c.Read("before", m.before)
+	}
+	c.Read("stream", m.State)
+	c.ReadScalar("rate", m.Rate)
+	m.value = c.Write("mask", MasterFormat(x.Format), x.Shape()...)
+	c.Update("stream", m.State)
+	if d.phase != Rec {
+		m.before = c.Write("before", lowp.INT32, m.State.Len())
+	}
+	c.Do()
+	return m.multiply(d, m.Label, x)
+}
+
+// Backward is dx = dy·mask; dy itself without a Mask.
+func (m *Mask) Backward(d *Device, dy *Tensor) *Tensor {
+	if m == nil {
+		return dy
+	}
+	return m.multiply(d, m.Label+".dx", dy)
+}
+
+func (m *Mask) multiply(d *Device, label string, x *Tensor) *Tensor {
+	c := d.Open(label, mulKernel)
+	c.Read("x", x)
+	c.Read("mask", m.value)
+	y := c.Write("y", x.Format, x.Shape()...)
+	c.Do()
+	return y
+}
+
+// runMask fills a mask, element by element, from the state that the plan and the phase say.
+func runMask(value func(u, rate float64) float64) func(*Call) {
+	return func(c *Call) {
+		live := c.Input("stream")
+		again := c.ID.Phase == Rec
+		from := live
+		switch {
+		case !again:
+			copy(c.Output("before").i32, live.i32)
+		case c.Plan.Choice("handle") == "copy":
+			from = c.Input("before")
+		}
+		s := restore("", from)
+		mask, rate := c.Out[0].Tensor, c.Scalar("rate")
+		for i := range mask.Len() {
+			mask.Set(i, value(s.Float64(), rate))
+		}
+		if from == live {
+			save(s, live)
+		}
+	}
+}
+
+func runMul[T libm.Float](c *Call) {
+	kernel.Mul(Data[T](c.Out[0].Tensor), Data[T](c.In[0].Tensor), Data[T](c.In[1].Tensor))
+}

@@ -1,0 +1,35 @@
+package model
+
+import (
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+var rollKernel = &device.Kernel{Name: "roll", Run: runRoll}
+
+// roll shifts the tokens and targets of every sequence by a number of steps. What comes in at
+// the end is token 0 without a target.
+//
+// Shapes: tokens, targets (B,T) → ids, labels (B,T).
+// Source: Megatron Core's roll_tensor.
+func roll(dev *device.Device, tokens, targets *device.Tensor, by int) (ids, labels *device.Tensor) {
+	c := dev.Open("roll", rollKernel)
+	c.Read("tokens", tokens)
+	c.Read("targets", targets)
+	c.ReadScalar("by", float64(by))
+	ids = c.Write("ids", lowp.INT32, tokens.Shape()...)
+	labels = c.Write("labels", lowp.INT32, targets.Shape()...)
+	c.Do()
+	return ids, labels
+}
+
+func runRoll(c *device.Call) {
+	by, t := int(c.Scalar("by")), c.In[0].Cols()
+	tokens, targets, ids, labels := c.In[0].I32(), c.In[1].I32(), c.Out[0].I32(), c.Out[1].I32()
+	for i := range ids {
+		ids[i], labels[i] = 0, -1
+		if i%t+by < t {
+			ids[i], labels[i] = tokens[i+by], targets[i+by]
+		}
+	}
+}
