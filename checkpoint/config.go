@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"firstbit/model"
+	"firstbit/ssm"
 )
 
 // hfConfig is what of nemotron_h's config.json shapes the network.
@@ -23,6 +24,12 @@ type hfConfig struct {
 	Eps      float64  `json:"layer_norm_epsilon"`
 	InitStd  float64  `json:"initializer_range"`
 	Tied     bool     `json:"tie_word_embeddings"`
+	SSMHeads int      `json:"mamba_num_heads"`
+	SSMDim   int      `json:"mamba_head_dim"`
+	State    int      `json:"ssm_state_size"`
+	SSMGroup int      `json:"n_groups"`
+	Conv     int      `json:"conv_kernel"`
+	DTMin    float64  `json:"time_step_min"`
 	Experts  int      `json:"n_routed_experts"`
 	TopK     int      `json:"num_experts_per_tok"`
 	Expert   int      `json:"moe_intermediate_size"`
@@ -32,11 +39,16 @@ type hfConfig struct {
 	Groups   int      `json:"n_group"`
 	Kept     int      `json:"topk_group"`
 	NormTopK bool     `json:"norm_topk_prob"`
+	Depths   int      `json:"num_nextn_predict_layers"`
+	Inner    []string `json:"mtp_layers_block_type"`
+	InnerOld string   `json:"mtp_hybrid_override_pattern,omitempty"`
 
 	Activation    string  `json:"mlp_hidden_act"`
 	AttentionBias bool    `json:"attention_bias"`
 	MLPBias       bool    `json:"mlp_bias"`
 	Bias          bool    `json:"use_bias"`
+	ConvBias      bool    `json:"use_conv_bias"`
+	SSMActivation string  `json:"mamba_hidden_act"`
 	Dropout       float64 `json:"attention_dropout"`
 }
 
@@ -45,7 +57,8 @@ func hfDefaults() hfConfig {
 	return hfConfig{
 		Vocab: 131072, Width: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, Hidden: 21504, Eps: 1e-5, InitStd: 0.02,
 		Experts: 8, TopK: 2, Expert: 7688, Shared: 7688, Scaling: 1, Groups: 1, Kept: 1, NormTopK: true,
-		Activation: "relu2",
+		SSMHeads: 128, SSMDim: 64, State: 128, SSMGroup: 8, Conv: 4, DTMin: 0.001,
+		Activation: "relu2", ConvBias: true, SSMActivation: "silu",
 	}
 }
 
@@ -58,15 +71,16 @@ var letters = []struct{ letter, name string }{
 }
 
 // ConfigFromHF is a nemotron_h config.json as a model. What such a file does not say (tiles,
-// coefficients of losses) is base's. A setting that the model lacks is refused. The library ties
-// no head to its embedding whatever the file says, and neither does this.
+// coefficients of losses, whether depths of multi-token prediction repeat) is base's; without a
+// factor in base these depths are left aside, as the library does. A setting that the model lacks
+// is refused. The library ties no head to its embedding whatever the file says: nor does this.
 func ConfigFromHF(text []byte, base model.Config) (model.Config, error) {
 	h := hfDefaults()
 	if err := json.Unmarshal(plainJSON(text), &h); err != nil {
 		return base, fmt.Errorf("config.json: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	c := base
-	pattern, err := h.pattern()
+	pattern, err := h.pattern(&c.MTP)
 	if err == nil {
 		err = h.supported(pattern)
 	}
@@ -75,6 +89,9 @@ func ConfigFromHF(text []byte, base model.Config) (model.Config, error) {
 	}
 	c.Pattern, c.Vocab, c.Width, c.Hidden, c.Tied = pattern, h.Vocab, h.Width, h.Hidden, false
 	c.Heads, c.KVHeads, c.HeadDim, c.Eps, c.InitStd = h.Heads, h.KVHeads, h.HeadDim, h.Eps, h.InitStd
+	if strings.Contains(pattern, "M") {
+		c.SSM = ssm.Config{Heads: h.SSMHeads, HeadDim: h.SSMDim, State: h.State, Groups: h.SSMGroup, Conv: h.Conv, DTMin: h.DTMin}
+	}
 	if strings.Contains(pattern, "E") {
 		h.experts(&c)
 	}
@@ -97,14 +114,33 @@ func (h hfConfig) experts(c *model.Config) {
 	}
 }
 
-func (h hfConfig) pattern() (string, error) {
-	if h.Layers == nil {
-		return h.Pattern, nil
+// pattern is the file's layers, and after them those of a depth of multi-token prediction. A file
+// of depths that repeat has the weights of one.
+func (h hfConfig) pattern(mtp *model.MTPConfig) (string, error) {
+	main, err := patternOf("layers_block_type", h.Layers, h.Pattern)
+	if err != nil || h.Depths == 0 || mtp.Factor == 0 {
+		return main, err
 	}
-	return patternOf("layers_block_type", h.Layers)
+	inner, err := patternOf("mtp_layers_block_type", h.Inner, h.InnerOld)
+	switch {
+	case err != nil:
+		return "", err
+	case mtp.Repeated && h.Depths != 1:
+		return "", fmt.Errorf("num_nextn_predict_layers: %d: must be 1 of depths that repeat", h.Depths)
+	case inner == "":
+		inner = "*E" // the library's default
+	}
+	if !mtp.Repeated {
+		mtp.Depths = h.Depths
+	}
+	return main + "/" + inner, nil
 }
 
-func patternOf(field string, layers []string) (string, error) {
+// patternOf is layers by name, or else by the letters of older files.
+func patternOf(field string, layers []string, letter string) (string, error) {
+	if layers == nil {
+		return letter, nil
+	}
 	pattern := ""
 next:
 	for i, name := range layers {
@@ -124,12 +160,18 @@ func (h hfConfig) supported(pattern string) error {
 	switch {
 	case h.Type != "nemotron_h":
 		return fmt.Errorf("model_type: %q: must be nemotron_h", h.Type)
+	case h.Depths < 0:
+		return fmt.Errorf("num_nextn_predict_layers: %d: must be 0 or more", h.Depths)
 	case h.AttentionBias || h.MLPBias || h.Bias:
 		return fmt.Errorf("attention_bias, mlp_bias, use_bias: must be false: linear layers have no bias")
 	case h.Activation != "relu2":
 		return fmt.Errorf("mlp_hidden_act: %q: must be relu2", h.Activation)
 	case h.Dropout != 0:
 		return fmt.Errorf("attention_dropout: %g: must be 0", h.Dropout)
+	case !h.ConvBias:
+		return fmt.Errorf("use_conv_bias: false: must be true: the convolution has a bias")
+	case h.SSMActivation != "silu":
+		return fmt.Errorf("mamba_hidden_act: %q: must be silu", h.SSMActivation)
 	case !strings.Contains(pattern, "E"):
 		return nil
 	case h.NormTopK != (h.TopK > 1):
@@ -151,7 +193,18 @@ func ConfigToHF(c model.Config) ([]byte, error) {
 	h.Type, h.Classes = "nemotron_h", []string{"NemotronHForCausalLM"}
 	h.Vocab, h.Width, h.Hidden = c.Vocab, c.Width, c.Hidden
 	h.Heads, h.KVHeads, h.HeadDim, h.Eps, h.InitStd = c.Heads, c.KVHeads, c.P(), c.Eps, c.InitStd
-	h.Layers = layersOf(c.Pattern)
+	main, inner, _ := strings.Cut(c.Pattern, "/")
+	h.Layers = layersOf(main)
+	if inner != "" {
+		h.Inner, h.Depths = layersOf(inner), c.MTP.Depths
+		if c.MTP.Repeated {
+			h.Depths = 1
+		}
+	}
+	if strings.Contains(c.Pattern, "M") {
+		s := c.SSM
+		h.SSMHeads, h.SSMDim, h.State, h.SSMGroup, h.Conv, h.DTMin = s.Heads, s.HeadDim, s.State, s.Groups, s.Conv, s.DTMin
+	}
 	if strings.Contains(c.Pattern, "E") {
 		if err := h.fromExperts(c); err != nil {
 			return nil, err

@@ -22,12 +22,15 @@ func TestConfigsRoundTrip(t *testing.T) {
 	plain.Pattern = "*-"
 	one := small()
 	one.MoE.TopK = 1
-	for _, c := range []model.Config{small(), latent, groups, plain, one} {
+	mtp, repeated := small(), small()
+	mtp.Pattern, mtp.MTP = "M-/*E", model.MTPConfig{Depths: 3, Factor: 0.5}
+	repeated.Pattern, repeated.MTP = "M-/*E", model.MTPConfig{Depths: 3, Factor: 0.5, Repeated: true}
+	for _, c := range []model.Config{small(), latent, groups, plain, one, mtp, repeated} {
 		require.NoError(t, c.Validate())
 		text, err := ConfigToHF(c)
 		require.NoError(t, err)
 		base := small()
-		base.Pattern, base.Width, base.Tied = "-", 99, true
+		base.Pattern, base.Width, base.Tied, base.MTP = "-", 99, true, c.MTP
 		got, err := ConfigFromHF(text, base)
 		require.NoError(t, err)
 		c.HeadDim = c.P()
@@ -54,6 +57,34 @@ func TestOldConfigsLoad(t *testing.T) {
 	require.Equal(t, "**-", got.Pattern)
 }
 
+// What stands in a file for depths of multi-token prediction, and when they are left aside.
+func TestConfigsOfDepths(t *testing.T) {
+	file := func(more string) []byte {
+		return []byte(`{"model_type":"nemotron_h","layers_block_type":["mlp"],"vocab_size":11,"hidden_size":6,"num_nextn_predict_layers":` + more + `}`)
+	}
+	base := small()
+	got, err := ConfigFromHF(file(`2`), base)
+	require.NoError(t, err)
+	require.Equal(t, "-", got.Pattern, "base has no factor for their loss")
+	base.MTP.Factor = 1
+	got, err = ConfigFromHF(file(`2`), base)
+	require.NoError(t, err)
+	require.Equal(t, "-/*E", got.Pattern)
+	require.Equal(t, 2, got.MTP.Depths)
+	got, err = ConfigFromHF(file(`1, "mtp_hybrid_override_pattern": "M-"`), base)
+	require.NoError(t, err)
+	require.Equal(t, "-/M-", got.Pattern)
+	base.MTP.Repeated, base.MTP.Depths = true, 5
+	got, err = ConfigFromHF(file(`1, "mtp_layers_block_type": ["moe", "mamba"]`), base)
+	require.NoError(t, err)
+	require.Equal(t, "-/EM", got.Pattern)
+	require.Equal(t, 5, got.MTP.Depths)
+	_, err = ConfigFromHF(file(`2`), base)
+	require.EqualError(t, err, "config.json: num_nextn_predict_layers: 2: must be 1 of depths that repeat")
+	_, err = ConfigFromHF(file(`1, "mtp_layers_block_type": ["rnn"]`), base)
+	require.ErrorContains(t, err, `mtp_layers_block_type: "rnn" at 0`)
+}
+
 func TestConfigsThatAreRefused(t *testing.T) {
 	for _, c := range []struct{ field, value, want string }{
 		{"model_type", `"llama"`, `model_type: "llama": must be nemotron_h`},
@@ -61,6 +92,10 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		{"layers_block_type", `[]`, `model.pattern: empty`},
 		{"layers_block_type", `3`, `cannot unmarshal number`},
 		{"use_bias", `true`, `must be false`},
+		{"use_conv_bias", `false`, `use_conv_bias: false: must be true`},
+		{"mamba_hidden_act", `"gelu"`, `mamba_hidden_act: "gelu": must be silu`},
+		{"time_step_min", `-1`, `model.ssm.dt_min: -1`},
+		{"num_nextn_predict_layers", `-1`, `num_nextn_predict_layers: -1: must be 0 or more`},
 		{"mlp_hidden_act", `"silu"`, `mlp_hidden_act: "silu": must be relu2`},
 		{"attention_dropout", `0.1`, `attention_dropout: 0.1: must be 0`},
 		{"norm_topk_prob", `false`, `norm_topk_prob: false`},

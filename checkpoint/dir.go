@@ -39,7 +39,7 @@ func OpenHF(dir string, base model.Config, format lowp.Format) (*model.Model, er
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
-	f, err := readWeights(dir)
+	f, err := ReadWeights(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func OpenHF(dir string, base model.Config, format lowp.Format) (*model.Model, er
 	return m, nil
 }
 
-// readWeights reads the folder's one file of weights, or all that its index names.
-func readWeights(dir string) (*File, error) {
+// ReadWeights reads a folder's one file of weights, or all that its index names.
+func ReadWeights(dir string) (*File, error) {
 	text, err := os.ReadFile(filepath.Join(dir, indexFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return ReadFile(filepath.Join(dir, weightsFile))

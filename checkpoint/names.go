@@ -22,7 +22,9 @@ func slots(m *model.Model) (s []slot) {
 		s = append(s, slot{p.Name, p.Master, p})
 	}
 	for _, r := range m.Routers() {
-		s = append(s, slot{r.Scope + ".bias", r.Bias, nil})
+		if !r.Shared {
+			s = append(s, slot{r.Scope + ".bias", r.Bias, nil})
+		}
 	}
 	return s
 }

@@ -10,12 +10,14 @@ import (
 	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/moe"
+	"firstbit/ssm"
 )
 
 // small is a network in which every extent is its own, so that no two can be confused.
 func small() model.Config {
 	return model.Config{
-		Pattern: "*-E", Vocab: 11, Width: 6, Heads: 4, KVHeads: 2, HeadDim: 5, Hidden: 7, Eps: 1e-5, InitStd: 0.5,
+		Pattern: "*-EM", Vocab: 11, Width: 6, Heads: 4, KVHeads: 2, HeadDim: 5, Hidden: 7, Eps: 1e-5, InitStd: 0.5,
+		SSM: ssm.Config{Heads: 4, HeadDim: 3, State: 2, Groups: 2, Conv: 4, DTMin: 0.25},
 		MoE: moe.Config{Experts: 3, TopK: 2, Hidden: 10, SharedHidden: 9, Router: "sigmoid", RouterDtype: "fp32",
 			Scaling: 2.5, AuxCoeff: 0.7, ZCoeff: 0.1, TileM: 2, TileN: 4, TileSub: 3},
 	}
@@ -47,9 +49,12 @@ func all(m *model.Model) (x []float64) {
 }
 
 func TestWeightsRoundTrip(t *testing.T) {
-	tied := small()
-	tied.Tied = true
-	for _, c := range []model.Config{small(), tied} {
+	tied, latent, mtp := small(), small(), small()
+	tied.Tied, latent.MoE.Latent = true, 4
+	mtp.Pattern, mtp.MTP = "*E/M*E", model.MTPConfig{Depths: 2, Factor: 1}
+	repeated := mtp
+	repeated.MTP.Repeated = true
+	for _, c := range []model.Config{small(), tied, latent, mtp, repeated} {
 		for _, f := range []lowp.Format{lowp.FP64, lowp.FP32, lowp.BF16} {
 			m := counted(t, c, f, 1)
 			for _, way := range []struct {
@@ -102,6 +107,9 @@ func TestHFLayouts(t *testing.T) {
 	require.Equal(t, ours("layers.2.moe.router.w", 2*6+4), at("backbone.layers.2.mixer.gate.weight", []int{3, 6}, 2*6+4))
 	require.Equal(t, m.Routers()[0].Bias.Value(1), at("backbone.layers.2.mixer.gate.e_score_correction_bias", []int{3}, 1))
 	require.Equal(t, ours("layers.2.moe.experts.w1", (2*6+4)*10+9), at("backbone.layers.2.mixer.experts.2.up_proj.weight", []int{10, 6}, 9*6+4))
+	require.Equal(t, ours("layers.3.ssm.in_proj", 4*36+35), at("backbone.layers.3.mixer.in_proj.weight", []int{36, 6}, 35*6+4))
+	require.Equal(t, ours("layers.3.ssm.conv.w", 7*4+3), at("backbone.layers.3.mixer.conv1d.weight", []int{20, 1, 4}, 7*4+3))
+	require.Equal(t, ours("layers.3.ssm.a_log", 2), at("backbone.layers.3.mixer.A_log", []int{4}, 2))
 	require.Equal(t, ours("layers.2.moe.shared.w1", 4*9+8), at("backbone.layers.2.mixer.shared_experts.up_proj.weight", []int{9, 6}, 8*6+4))
 }
 

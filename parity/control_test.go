@@ -9,7 +9,6 @@ import (
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/model"
-	"firstbit/moe"
 )
 
 // One element of any weight, moved by a millionth of the tensor's largest, is seen in float64.
@@ -40,50 +39,49 @@ func TestParityNegativeControlWeights(t *testing.T) {
 // constants are edits that change what a model computes, if it has the layer.
 var constants = []struct {
 	name string
-	edit func(*model.Model)
+	edit func(*model.Config)
 }{
-	{"eps", func(m *model.Model) {
-		for _, b := range m.Blocks {
-			b.Norm.Eps *= 100
-		}
+	{"eps", func(c *model.Config) { c.Eps *= 100 }},
+	{"least time step", func(c *model.Config) { c.SSM.DTMin *= 1.01 }},
+	{"scaling", func(c *model.Config) { c.MoE.Scaling *= 1.001 }},
+	{"group score", func(c *model.Config) { c.MoE.GroupTop = min(c.MoE.GroupTop, 1) }},
+	{"aux coefficient", func(c *model.Config) { c.MoE.AuxCoeff *= 1.001 }},
+	{"z coefficient", func(c *model.Config) { c.MoE.ZCoeff *= 1.001 }},
+	{"aux by sequence or batch", func(c *model.Config) {
+		c.MoE.Aux = map[string]string{"sequence": "batch", "batch": "sequence"}[c.MoE.Aux]
 	}},
-	{"scaling", routers(func(r *moe.Router) { r.Scaling *= 1.001 })},
-	{"expert bias", routers(func(r *moe.Router) { r.Bias.CopyFrom(device.NewTensor(r.Bias.Format, r.Experts)) })},
-	{"aux coefficient", routers(func(r *moe.Router) { r.AuxCoeff *= 1.001 })},
-	{"z coefficient", routers(func(r *moe.Router) { r.ZCoeff *= 1.001 })},
-	{"aux by sequence or batch", routers(func(r *moe.Router) {
-		if r.AuxCoeff > 0 {
-			r.Aux = map[string]string{"sequence": "batch", "batch": "sequence"}[r.Aux]
-		}
-	})},
-}
-
-func routers(edit func(*moe.Router)) func(*model.Model) {
-	return func(m *model.Model) {
-		for _, r := range m.Routers() {
-			edit(r.Router)
-		}
-	}
+	{"MTP factor", func(c *model.Config) { c.MTP.Factor *= 1.001 }},
 }
 
 // A constant that is off is seen, in float64 and in float32, by every reference that has it.
 func TestParityNegativeControlConstants(t *testing.T) {
-	for _, c := range constants {
+	for _, e := range constants {
 		seen := 0
 		for _, r := range references {
 			for _, f := range []lowp.Format{lowp.FP64, lowp.FP32} {
-				before, m := r.open(t, f), r.open(t, f)
-				c.edit(m)
-				far := worst(compare(t, r.got(t, m), r.got(t, before))).err
-				if far == 0 { // the model does not have it
+				c := r.config(t)
+				e.edit(&c)
+				got := r.got(t, r.build(t, c, f))
+				if worst(compare(t, got, r.got(t, r.open(t, f)))).err == 0 { // the model does not have it
 					continue
 				}
-				require.Greater(t, worst(compare(t, r.got(t, m), r.want(t))).err, within32, "%s: %s in %s", r.name, c.name, f)
+				require.Greater(t, worst(compare(t, got, r.want(t))).err, within32, "%s: %s in %s", r.name, e.name, f)
 				seen++
 			}
 		}
-		t.Logf("%s: seen %d times", c.name, seen)
-		require.GreaterOrEqual(t, seen, 2, c.name)
+		t.Logf("%s: seen %d times", e.name, seen)
+		require.GreaterOrEqual(t, seen, 2, e.name)
+	}
+}
+
+// Without its bias, every router chooses otherwise.
+func TestParityNegativeControlBias(t *testing.T) {
+	for _, r := range references {
+		m := r.open(t, lowp.FP64)
+		for _, x := range m.Routers() {
+			x.Bias.CopyFrom(device.NewTensor(x.Bias.Format, x.Experts))
+		}
+		require.Greater(t, worst(compare(t, r.got(t, m), r.want(t))).err, within32, r.name)
 	}
 }
 

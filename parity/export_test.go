@@ -13,6 +13,7 @@ import (
 	"firstbit/model"
 	"firstbit/moe"
 	"firstbit/rng"
+	"firstbit/ssm"
 )
 
 var exportDir = flag.String("export", "", "a folder for checkpoints that transformers can load")
@@ -20,12 +21,14 @@ var exportDir = flag.String("export", "", "a folder for checkpoints that transfo
 // exported are models that no reference file knows.
 func exported() map[string]model.Config {
 	c := model.Config{
-		Pattern: "E*-E", Vocab: 31, Width: 12, Heads: 6, KVHeads: 3, HeadDim: 5, Hidden: 17, Eps: 3e-5, InitStd: 0.4,
+		Pattern: "ME*-ME", Vocab: 31, Width: 12, Heads: 6, KVHeads: 3, HeadDim: 5, Hidden: 17, Eps: 3e-5, InitStd: 0.4,
+		SSM: ssm.Config{Heads: 4, HeadDim: 3, State: 6, Groups: 2, Conv: 3, DTMin: 0.02},
 		MoE: moe.Config{Experts: 12, TopK: 4, Hidden: 7, SharedHidden: 9, Router: "sigmoid", RouterDtype: "fp32", Scaling: 1.5,
 			Groups: 4, GroupsKept: 2, GroupTop: 2, TileM: 4, TileN: 8, TileSub: 3},
 	}
 	latent := c
 	latent.MoE.Latent, latent.MoE.Groups, latent.MoE.GroupsKept, latent.MoE.GroupTop = 5, 0, 0, 0
+	latent.Pattern, latent.MTP = "EM-/*E", model.MTPConfig{Depths: 2, Factor: 0.3} // whose depths the library leaves aside
 	tied := c
 	tied.Pattern, tied.Tied, tied.HeadDim, tied.Heads, tied.KVHeads = "*-", true, 0, 3, 1
 	return map[string]model.Config{"groups": c, "latent": latent, "tied": tied}
@@ -43,7 +46,7 @@ func TestExport(t *testing.T) {
 		require.NoError(t, err)
 		dev := device.New(device.Options{})
 		dev.At(0, 0, device.Init)
-		m.Init(dev, func(name string) *rng.Stream { return rng.New(1, name) })
+		m.Init(dev, func(name string) *rng.Stream { return rng.New(1, "export."+name) })
 		for _, s := range tensors(m) { // float32 holds them, as it does what a run has
 			for i := range s.Len() {
 				s.Set(i, float64(float32(s.Value(i))))
@@ -60,13 +63,24 @@ func TestExport(t *testing.T) {
 		require.NoError(t, checkpoint.WriteFile(filepath.Join(to, "outputs.safetensors"), []checkpoint.Tensor{
 			checkpoint.Of("tokens", tokens), checkpoint.Of("logits", m.Head.Logits())}))
 
-		back, err := checkpoint.OpenHF(to, base(), lowp.FP64)
+		like := base()
+		like.MTP = c.MTP
+		back, err := checkpoint.OpenHF(to, like, lowp.FP64)
 		require.NoError(t, err)
+		require.Len(t, back.Params(), len(checkpoint.Tensors(m))-len(m.Routers())+tiedHead(c))
 		dev = device.New(device.Options{})
 		dev.At(1, 0, device.Fwd)
 		back.Forward(dev, tokens, tokens)
 		require.Equal(t, of("", m.Head.Logits()), of("", back.Head.Logits()), name)
 	}
+}
+
+// tiedHead is one where the head is the embedding, which nemotron_h keeps apart.
+func tiedHead(c model.Config) int {
+	if c.Tied {
+		return 1
+	}
+	return 0
 }
 
 // tensors are what a checkpoint holds, with biases drawn so that they are something.

@@ -4,6 +4,7 @@
 package parity
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -37,10 +38,15 @@ type reference struct {
 }
 
 var references = []reference{
-	{"nemotron_h_attention", "transformers `nemotron_h`, `*E-E`", true},
-	{"losses_sequence", "definition, `E-E`: load-balancing loss by sequence, z-loss, latent, tied head", false},
-	{"softmax", "definition, `E*E`: softmax before top-k, both losses", false},
-	{"softmax_topk", "definition, `E*E`: softmax after top-k, both losses", false},
+	{"nemotron_h", "transformers: `ME*-ME`, experts in groups", true},
+	{"nemotron_h_latent", "transformers: `EM-*E`, latent experts, four groups of which two are kept", true},
+	{"nemotron_h_attention", "transformers: `*E-E`, no groups", true},
+	{"losses", "definitions: `ME*E`, load-balancing loss and z-loss", false},
+	{"losses_sequence", "definitions: `E-E`, load-balancing loss by sequence, latent experts, tied head", false},
+	{"softmax", "definitions: `E*E`, softmax before top-k", false},
+	{"softmax_topk", "definitions: `E*E`, softmax after top-k", false},
+	{"mtp", "definitions: `M*E-/*E`, two MTP depths", false},
+	{"mtp_repeated", "definitions: `*E/M-E`, two MTP depths with the same weights", false},
 }
 
 // base is what a config.json of nemotron_h leaves open: no losses besides the language model's,
@@ -49,23 +55,32 @@ func base() model.Config {
 	return model.Config{MoE: moe.Config{TileM: 4, TileN: 8, TileSub: 3}}
 }
 
-// open is the reference's model with its weights.
-func (r reference) open(t *testing.T, f lowp.Format) *model.Model {
-	dir := filepath.Join("testdata", r.name)
-	if r.hf {
-		m, err := checkpoint.OpenHF(dir, base(), f)
-		require.NoError(t, err)
-		return m
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+// config is the reference's model.
+func (r reference) config(t *testing.T) (c model.Config) {
+	text, err := os.ReadFile(filepath.Join("testdata", r.name, "config.json"))
 	require.NoError(t, err)
-	var c model.Config
-	require.NoError(t, json.Unmarshal(text, &c))
+	if r.hf {
+		c, err = checkpoint.ConfigFromHF(text, base())
+		require.NoError(t, err)
+		return c
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	require.NoError(t, d.Decode(&c))
+	return c
+}
+
+// build is a model of that configuration with the reference's weights.
+func (r reference) build(t *testing.T, c model.Config, f lowp.Format) *model.Model {
 	m, err := model.New(c, f)
 	require.NoError(t, err)
-	require.NoError(t, checkpoint.Load(m, r.file(t, "model")))
+	weights, err := checkpoint.ReadWeights(filepath.Join("testdata", r.name))
+	require.NoError(t, err)
+	require.NoError(t, r.load(m, weights))
 	return m
 }
+
+func (r reference) open(t *testing.T, f lowp.Format) *model.Model { return r.build(t, r.config(t), f) }
 
 // tensors are a model's by the names that the reference's files use.
 func (r reference) tensors(m *model.Model) []checkpoint.Tensor {
@@ -105,7 +120,7 @@ func of(name string, x *device.Tensor) tensor {
 }
 
 // outputs are what is compared besides gradients.
-var outputs = []string{"logits", "loss", "loss.lm", "loss.aux", "loss.z"}
+var outputs = []string{"logits", "loss", "loss.lm", "loss.aux", "loss.z", "loss.mtp"}
 
 // want is what the reference says: logits, losses, and gradients in the model's layout.
 func (r reference) want(t *testing.T) []tensor {
@@ -153,17 +168,32 @@ func (r reference) got(t *testing.T, m *model.Model, middleware ...device.Middle
 	dev.At(1, 0, device.Bwd)
 	m.Backward(dev, 1/float64(labelled), 1)
 
-	lm, aux, z := losses.LM.Value(0)/float64(labelled), sum(losses.Aux), sum(losses.Z)
-	scalar := func(name string, x float64) tensor { return tensor{name, []int{1}, []float64{x}} }
-	got := []tensor{of("logits", m.Head.Logits()), scalar("loss", lm+aux+z)}
-	if !r.hf {
-		got = append(got, scalar("loss.lm", lm), scalar("loss.aux", aux), scalar("loss.z", z))
+	parts := []tensor{scalar("loss.lm", losses.LM.Value(0)/float64(labelled))}
+	if len(losses.Aux) > 0 {
+		parts = append(parts, scalar("loss.aux", sum(losses.Aux)), scalar("loss.z", sum(losses.Z)))
+	}
+	if len(losses.MTP) > 0 {
+		mtp := 0.0
+		for k, l := range losses.MTP {
+			mtp += l.Value(0) * m.MTPScale(k, 1/float64(labelled))
+		}
+		parts = append(parts, scalar("loss.mtp", mtp))
+	}
+	total := 0.0
+	for _, p := range parts {
+		total += p.values[0]
+	}
+	got := []tensor{of("logits", m.Head.Logits()), scalar("loss", total)}
+	if !r.hf { // the library names no parts
+		got = append(got, parts...)
 	}
 	for _, p := range m.Params() {
 		got = append(got, of(p.Name, p.Grad))
 	}
 	return got
 }
+
+func scalar(name string, x float64) tensor { return tensor{name, []int{1}, []float64{x}} }
 
 func sum(parts []*device.Tensor) (x float64) {
 	for _, p := range parts {
