@@ -249,7 +249,7 @@ func worst(rows []row) row {
 }
 
 func TestParity(t *testing.T) {
-	table := []string{"| reference | tensors | worst in fp64 | | worst in fp32 | |", "|---|---|---|---|---|---|"}
+	table := []string{"| reference | tensors | worst in fp64 | error | worst in fp32 | error |", "|---|---|---|---|---|---|"}
 	for _, r := range references {
 		t.Run(r.name, func(t *testing.T) {
 			want := r.want(t)

@@ -280,7 +280,7 @@ def make(folder, name):
     assert losses.gap > 1e-4 and losses.edge > 1e-5
 
 
-THEIRS = {  # what follows "layers.I.mixer." there: the name here, and how it lies here
+THEIRS = {  # what follows "layers.I.mixer." there, for matrices that lie transposed here
     "q_proj.weight": "attn.wq", "k_proj.weight": "attn.wk", "v_proj.weight": "attn.wv", "o_proj.weight": "attn.wo",
     "up_proj.weight": "mlp.w1", "down_proj.weight": "mlp.w2", "in_proj.weight": "ssm.in_proj", "out_proj.weight": "ssm.out_proj",
     "experts.up_proj": "moe.experts.w1", "experts.down_proj": "moe.experts.w2", "fc1_latent_proj.weight": "moe.latent.down",
