@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The same bits everywhere: one command natively, at other GOMAXPROCS, with a trace, on arm64
-# under qemu-user, and as wasm under Node.
+# under qemu-user, and as wasm under Node; and the packs of fixtures, all their files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -59,4 +59,26 @@ for args in "--precision fp32" "--precision bf16 --recipe fast --schedule 7 --se
     status=1
   fi
 done
+
+echo "firstbit fixtures"
+packs() { # packs NAME COMMAND…: the same packs as the first ones
+  "${@:2}" fixtures "$dir/packs" >/dev/null
+  if [ ! -d "$dir/first" ]; then
+    mv "$dir/packs" "$dir/first"
+  elif diff -r "$dir/first" "$dir/packs" >"$dir/got"; then
+    echo "  same bytes: $1, $(find "$dir/packs" -type f | wc -l) files"
+  else
+    head -c 1000 "$dir/got"
+    echo "  DIFFERENT BYTES: $1"
+    status=1
+  fi
+  rm -rf "$dir/packs"
+}
+packs "GOMAXPROCS=1" env GOMAXPROCS=1 "$dir/native"
+packs "GOMAXPROCS=4" env GOMAXPROCS=4 "$dir/native"
+packs "arm64" "$qemu" "$dir/arm64"
+if diff -rq "$dir/first/bit-flip/a" "$dir/first/bit-flip/b" >/dev/null; then
+  echo "  the comparison cannot fail: two runs that differ are the same files"
+  status=1
+fi
 exit $status
