@@ -94,9 +94,6 @@ func (c *Cause) Persists() bool { return c.cured.source }
 // Config is the configuration the cause is shown on.
 func (c *Cause) Config() train.Config { return c.config() }
 
-// Broken are the two runs of the pair that the cause makes differ.
-func (c *Cause) Broken() [2]Spec { return [2]Spec{c.spec(c.broken, 0), c.spec(c.broken, 1)} }
-
 // spec is run side of a pair under a setting.
 func (c *Cause) spec(s setting, side int) Spec {
 	v := c.vary[side]
