@@ -36,10 +36,8 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 	switch {
 	case a.Library != b.Library:
 		return "library", []string{"library releases differ: " + a.Library + " and " + b.Library}
-	case a.Plan != b.Plan && strings.Contains(a.Plan, "tie="):
-		return "tie", []string{fmt.Sprintf("plans differ in how they break ties: %q and %q", a.Plan, b.Plan)}
 	case a.Plan != b.Plan:
-		return "tuner", []string{fmt.Sprintf("plans differ: %q and %q", a.Plan, b.Plan)}
+		return planClass(a.Plan, b.Plan)
 	case depends(a.Plan) && !oneSchedule: // under one schedule everything arrives alike
 		return "arrival", []string{"the plan depends on arrival: " + a.Plan}
 	}
@@ -49,6 +47,23 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 		}
 	}
 	return "hardware", []string{"same inputs, same plan, same library: nothing the software chose differs"}
+}
+
+// planClass goes by what the plans differ in. Which top-k kernel runs is a matter of ties while each
+// breaks them its own way; what a recomputation draws from is one of state.
+func planClass(a, b string) (string, []string) {
+	p, errA := reduce.ParsePlan(a)
+	q, errB := reduce.ParsePlan(b)
+	if errA == nil && errB == nil {
+		other := func(name string) bool { return p.Has(name) && q.Has(name) && p.Choice(name) != q.Choice(name) }
+		switch {
+		case other("tie"), other("fused") && p.Choice("tie") == "native":
+			return "tie", []string{fmt.Sprintf("plans differ in how they break ties: %q and %q", a, b)}
+		case other("handle"):
+			return "state", []string{fmt.Sprintf("plans differ in the random state they draw from: %q and %q", a, b)}
+		}
+	}
+	return "tuner", []string{fmt.Sprintf("plans differ: %q and %q", a, b)}
 }
 
 // depends tells whether a plan's bits depend on arrival.

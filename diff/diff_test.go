@@ -149,7 +149,27 @@ func TestClassesOfChoice(t *testing.T) {
 	}
 	require.Equal(t, "tuner", *pair("k:seq/fp32", "k:splitk(4)/fp32").Class)
 	require.Equal(t, "tie", *pair("fused=true; tie=native", "fused=false; tie=native").Class)
+	require.Equal(t, "tie", *pair("fused=true; tie=low", "fused=true; tie=native").Class)
+	require.Equal(t, "tuner", *pair("tie=native; slots=value", "tie=native; slots=index").Class, "slots are no matter of ties")
+	require.Equal(t, "tuner", *pair("fused=true; tie=low", "fused=false; tie=low").Class, "one tie rule for both kernels")
+	require.Equal(t, "state", *pair("handle=copy", "handle=live").Class)
 	require.Equal(t, "hardware", *pair("k:seq/fp32", "k:seq/fp32").Class)
+}
+
+// A recomputation that differs is an origin where nothing deeper is traced, and a consequence of its Calls where they are.
+func TestRecomputationsAreJudgedByTheirCalls(t *testing.T) {
+	run := func(x string) []trace.Record {
+		op, pair := rec("op", "l", "a", nil, l("y="+x)), rec("recompute", "l", "recompute", l("fwd=0"), l("rec="+x))
+		op.Phase, pair.Phase = "rec", "rec"
+		return []trace.Record{op, pair}
+	}
+	r := compare(t, "op", run("0"), run("1"))
+	require.Len(t, r.Roots, 1)
+	require.Equal(t, "a", r.Roots[0].Name)
+	r = compare(t, "semantic", run("0"), run("1"))
+	require.Equal(t, "recompute", r.First.Name)
+	require.Equal(t, "origin", r.First.Verdict)
+	require.Len(t, r.Roots, 1)
 }
 
 func TestIndependentRootsAreAllListed(t *testing.T) {

@@ -89,7 +89,7 @@ const maxRoots = 100
 
 // roots lists every record of the first diverging iteration whose inputs are equal and outputs
 // are not: independent origins, since none can be a consequence of another. At kernel level a
-// Call's kernels stand for it.
+// Call's kernels stand for it, and a recomputation's Calls for it from op level on.
 func (r *Report) roots(diverged []*pair) {
 	for _, p := range diverged {
 		a, _ := p.records()
@@ -101,7 +101,7 @@ func (r *Report) roots(diverged []*pair) {
 			switch {
 			case j < 0 || rec.Iteration != a.Iteration || rec.View || len(rec.Flags) > 0:
 			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state":
-			case p.level >= trace.Kernel && rec.Kind == "op":
+			case p.level >= trace.Kernel && rec.Kind == "op", p.level >= trace.Op && rec.Kind == "recompute":
 			case sigsEqual(rec.In, p.b[j].In) && !sigsEqual(rec.Out, p.b[j].Out):
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))
 			}

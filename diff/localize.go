@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"fmt"
 
 	"firstbit/trace"
@@ -13,7 +14,7 @@ type Window struct {
 	Dump  string // GLOB of Calls whose bytes to keep
 }
 
-// RunFunc runs side 0 or 1 of a pair from its beginning and returns its trace.
+// RunFunc runs side 0 or 1 of a pair from its beginning and returns its trace. The two sides run at once.
 type RunFunc func(side int, w Window) (*trace.Trace, error)
 
 // Localize finds where a pair of runs parts, coarse to fine: the metrics give the step, and at that
@@ -52,20 +53,27 @@ func Localize(run RunFunc, progress func(level trace.Level)) (*Report, error) {
 	return report, nil
 }
 
+// Both does something for sides 0 and 1 of a pair at once and returns the first side's error, else the second's.
+func Both(do func(side int) error) error {
+	second := make(chan error)
+	go func() { second <- do(1) }()
+	return cmp.Or(do(0), <-second)
+}
+
 func compareRuns(run RunFunc, w Window) (*Report, error) {
-	a, err := run(0, w)
+	var traces [2]*trace.Trace
+	err := Both(func(side int) (err error) {
+		traces[side], err = run(side, w)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	b, err := run(1, w)
+	r, err := Compare(traces[0], traces[1])
 	if err != nil {
 		return nil, err
 	}
-	r, err := Compare(a, b)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.Confirm(a.Dir, b.Dir)
+	return r, r.Confirm(traces[0].Dir, traces[1].Dir)
 }
 
 func (r *Report) levelStep(l trace.Level) LevelStep {

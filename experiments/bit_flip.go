@@ -10,9 +10,9 @@ var bitFlip = &Cause{
 	Diagnose: "the flipped Call: inputs, plan and library equal, one element different, on one rank only",
 	Cure:     "none in software: replay the step; what does not repeat was the machine",
 	Source:   "rerun attribution, as Megatron Core's rerun state machine does it", Layouts: []string{"dp=1"},
-	Root: "layers.0.attn.wq", Class: "hardware",
+	Root: "layers.1.attn.wq", Class: "hardware",
 	config: train.Tiny,
-	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"flip@layers.0.attn.wq step=3 elem=2017 bit=0"}}},
+	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"flip@layers.1.attn.wq step=3 elem=3001 bit=0"}}},
 	broken: setting{source: true},
 	// The replay: both runs again, without the machine's error.
 	cured: setting{source: false},

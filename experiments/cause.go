@@ -24,6 +24,8 @@ type Cause struct {
 	// Root is the GLOB of the Call the localiser must name, on scope.name at kernel level, Class
 	// the class it must give.
 	Root, Class string `json:"-"`
+	// also are GLOBs of further Calls that the cause makes a root of, independent of the first.
+	also []string
 
 	config func() train.Config
 	// vary is what differs between the two runs of every pair: the source of the fault.
@@ -66,8 +68,9 @@ type half struct {
 
 // catalog lists the causes in the order of the catalog's parts.
 var catalog = []*Cause{
-	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, unpermuteScatter, // A
-	topkTies, bitFlip, // B
+	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
+	topkTies, topkSlots, ssdChunk, bitFlip, // B
+	rngLiveHandle, // C
 }
 
 // Causes lists the catalog.

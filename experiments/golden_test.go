@@ -16,22 +16,35 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden fingerprints")
 
 const goldenFile = "testdata/golden.json"
 
+// goldenConfig is a preset, or tiny with everything that the presets leave off.
+func goldenConfig(t *testing.T, name string) train.Config {
+	if name != "whole" {
+		c, err := train.Preset(name)
+		require.NoError(t, err)
+		return c
+	}
+	c := train.Tiny()
+	m := &c.Model
+	m.Dropout, m.Recompute, m.MTP.Depths, m.MTP.Repeated = 0.1, true, 2, true
+	m.MoE.Jitter, m.MoE.Latent, m.MoE.Groups, m.MoE.GroupsKept, m.MoE.TopK, m.MoE.Aux = 0.05, 16, 4, 2, 4, "sequence"
+	return c
+}
+
 // Fingerprints of a few steps: one file for all architectures.
 func TestGolden(t *testing.T) {
 	got := map[string][]string{}
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")
 	}
-	for _, preset := range []string{"tiny", "small"} {
+	for _, name := range []string{"tiny", "small", "whole"} {
 		for _, precision := range []string{"fp32", "bf16", "fp64"} {
 			for _, recipe := range []string{"fixed", "fast"} {
-				c, err := train.Preset(preset)
-				require.NoError(t, err)
+				c := goldenConfig(t, name)
 				c.Precision, c.Micro = precision, 2
 				o, err := Run(Spec{Config: c, Recipe: recipe, Schedule: device.Schedule{Seed: 3}, Until: 3, Digest: true})
 				require.NoError(t, err)
 				for _, s := range o.Steps {
-					got[preset+" "+precision+" "+recipe] = append(got[preset+" "+precision+" "+recipe], s.Metrics[0].Bits+" "+s.State)
+					got[name+" "+precision+" "+recipe] = append(got[name+" "+precision+" "+recipe], s.Metrics[0].Bits+" "+s.State)
 				}
 			}
 		}

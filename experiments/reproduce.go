@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"firstbit/device"
 	"firstbit/diff"
@@ -91,10 +92,10 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 	return r, nil
 }
 
-// Stages is how many runs and levels Reproduce reports as it goes.
+// Stages is how many pairs and levels Reproduce reports as it goes.
 func (c *Cause) Stages() int {
 	const levels = int(trace.Kernel)
-	return 2 + levels + 2 + 2*len(c.halves)
+	return 1 + levels + 1 + len(c.halves)
 }
 
 // judge says what is not as it must be.
@@ -116,15 +117,24 @@ func (r *Result) judge(c *Cause) {
 		require(r.Fault.Class != nil && *r.Fault.Class == c.Class, "the class is not %s", c.Class)
 		require(r.Report != nil && r.Report.Confirmed, "no bytes confirm the verdict")
 	}
+	if r.Report != nil {
+		for _, root := range r.Report.Roots {
+			require(root.Path() == r.Report.First.Path() || c.explains(root.Path()), "%s is a root of its own, and not the cause's", root.Path())
+		}
+	}
 	require(!c.flips || r.Routes != nil && r.Routes.Flips > 0, "no route flips")
 	r.OK = len(r.Why) == 0
+}
+
+// explains tells whether a Call is one that the cause makes a root of.
+func (c *Cause) explains(path string) bool {
+	return device.Glob(c.Root, path) || slices.ContainsFunc(c.also, func(glob string) bool { return device.Glob(glob, path) })
 }
 
 type harness struct {
 	cause    *Cause
 	dir      string
 	progress func(string)
-	traces   int
 }
 
 func (h *harness) say(format string, a ...any) {
@@ -135,13 +145,14 @@ func (h *harness) say(format string, a ...any) {
 
 // pair runs both sides without a trace and compares metrics and state, bit for bit.
 func (h *harness) pair(name string, s setting) (bool, error) {
+	h.say("%s", name)
 	var out [2]*Outcome
-	for side := range out {
-		h.say("%s, run %c", name, 'A'+side)
-		var err error
-		if out[side], err = Run(h.cause.spec(s, side)); err != nil {
-			return false, err
-		}
+	err := diff.Both(func(side int) (err error) {
+		out[side], err = Run(h.cause.spec(s, side))
+		return err
+	})
+	if err != nil {
+		return false, err
 	}
 	return same(out[0], out[1]), nil
 }
@@ -172,7 +183,7 @@ func (h *harness) fault(r *Result) error {
 	var out [2]*Outcome
 	run := func(side int, w diff.Window) (*trace.Trace, error) {
 		s := h.cause.spec(h.cause.broken, side)
-		s.Trace = h.options(w)
+		s.Trace = h.options(side, w)
 		s.Until = w.Step
 		s.Routes = w.Step == 0
 		o, err := Run(s)
@@ -208,9 +219,8 @@ func (h *harness) fault(r *Result) error {
 }
 
 // options traces one window into a directory of its own.
-func (h *harness) options(w diff.Window) trace.Options {
-	h.traces++
-	o := trace.Options{Dir: filepath.Join(h.dir, fmt.Sprint(h.traces)), Level: w.Level, Dump: w.Dump}
+func (h *harness) options(side int, w diff.Window) trace.Options {
+	o := trace.Options{Dir: filepath.Join(h.dir, fmt.Sprintf("%s-%c", w.Level, 'a'+side)), Level: w.Level, Dump: w.Dump}
 	if w.Step > 0 {
 		o.Steps = trace.Set{{Lo: w.Step, Hi: w.Step}}
 	}

@@ -9,6 +9,7 @@ import (
 	"firstbit/model"
 	"firstbit/moe"
 	"firstbit/reduce"
+	"firstbit/ssm"
 	"firstbit/tune"
 )
 
@@ -33,6 +34,13 @@ var revealables = []revealable{
 		e.Forward(dev, device.NewTensor(lowp.INT32, len(x)))
 		e.Backward(dev, tensorOf(x, len(x), 1))
 		return e.W.Grad.F32()[0]
+	}},
+	// the state after the last step: inside chunks by the plan, then chunk after chunk
+	{"ssd", "scan", "steps", func(dev *device.Device, x []float32) float32 {
+		n := len(x)
+		_, last := ssm.Scan(dev, &ssm.Sequence{X: tensorOf(x, n, 1), B: ones(n, 1), C: ones(n, 1), DT: ones(n, 1),
+			LA: device.NewTensor(lowp.FP32, n, 1), D: ones(1), Batch: 1, Groups: 1})
+		return last.F32()[0]
 	}},
 	{"rmsnorm.wgrad", "norm.dw", "rows", func(dev *device.Device, x []float32) float32 {
 		n := model.RMSNorm{W: device.NewParam("w", lowp.FP32, false, 1)} // ε = 0: rows of 1 have rstd 1

@@ -25,7 +25,7 @@ type Kind struct {
 // Kinds are the faults there are.
 var Kinds = []Kind{
 	{"flip", "flip@GLOB [step=SET] [rank=R] [micro=M] [phase=P] [out=NAME] [elem=I] [bit=B] [at=rest]: flips bit B of element I of an output, as the kernel writes it, or with at=rest in memory after the Call",
-		"flip@layers.1.moe.router.logits rank=0 step=3 elem=17 bit=0"},
+		"flip@layers.2.moe.router.logits rank=0 step=3 elem=17 bit=0"},
 	{"order", "order@GLOB [step=SET] NAME=VALUE …: sets items of the plan: reductions to an ORDER, choices to a value",
 		"order@*.dprob tiles=arrival sched=dynamic step=3-"},
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math/bits"
+	"slices"
 
 	"firstbit/libm"
 )
@@ -82,6 +83,15 @@ func TopK[T libm.Float](index []int32, scores, bias []T, e, k int, tie Tie) {
 		for j := range v {
 			chosen = insert(chosen, k, v, j, tie)
 		}
+	}
+}
+
+// SortSlots puts each row's choice in ascending order.
+//
+// Shapes: index (rows,k).
+func SortSlots(index []int32, k int) {
+	for i := 0; i < len(index); i += k {
+		slices.Sort(index[i:][:k])
 	}
 }
 

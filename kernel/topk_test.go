@@ -60,3 +60,10 @@ func sorted(s []float32, tie Tie) []int32 {
 	})
 	return index
 }
+
+// Sorted slots hold the same experts, whatever the kernel left.
+func TestSortSlots(t *testing.T) {
+	index := []int32{7, 0, 3, 5, 4, 6}
+	SortSlots(index, 3)
+	require.Equal(t, []int32{0, 3, 7, 4, 5, 6}, index)
+}

@@ -109,6 +109,7 @@ func runCounts(c *device.Call) {
 func runTopKUnbiased[T libm.Float](c *device.Call) {
 	s := c.In[0].Tensor
 	kernel.TopK(c.Out[0].I32(), device.Data[T](s), nil, s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
+	inSlots(c)
 }
 
 func runAux[T libm.Float](c *device.Call) {

@@ -58,4 +58,5 @@ func runTopKOfGroups[T libm.Float](c *device.Call) {
 	s := c.In[0].Tensor
 	kernel.TopKOfGroups(c.Out[0].I32(), device.Data[T](s), device.Data[T](c.In[1].Tensor), c.In[2].I32(),
 		s.Cols(), int(c.Scalar("groups")), int(c.Scalar("k")), tieRule(c.Plan))
+	inSlots(c)
 }

@@ -36,8 +36,8 @@ var (
 	sigmoidKernel = &device.Kernel{Name: "sigmoid", Run: device.Width(runSigmoid[float32], runSigmoid[float64])}
 	softmaxKernel = &device.Kernel{Name: "softmax", Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run: device.Width(runSoftmax[float32], runSoftmax[float64])}
-	topkKernel = &device.Kernel{Name: "topk", Fixed: reduce.MustPlan("fused=false; tie=native"),
-		Fast: reduce.MustPlan("fused=true; tie=native"), Run: device.Width(runTopK[float32], runTopK[float64])}
+	topkKernel = &device.Kernel{Name: "topk", Fixed: reduce.MustPlan("fused=false; tie=native; slots=value; sort=false"),
+		Fast: reduce.MustPlan("fused=true; tie=native; slots=value; sort=false"), Run: device.Width(runTopK[float32], runTopK[float64])}
 	gatherKernel    = &device.Kernel{Name: "gather", Run: device.Width(runGather[float32], runGather[float64])}
 	normalizeKernel = &device.Kernel{Name: "normalize", Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run: device.Width(runNormalize[float32], runNormalize[float64])}
@@ -142,9 +142,18 @@ func tieRule(p reduce.Plan) kernel.Tie {
 	return kernel.TieLow
 }
 
+// inSlots puts what was chosen into the slots that the Plan says: as a kernel leaves it, the largest value
+// first or by index; or sorted by index, whatever the kernel.
+func inSlots(c *device.Call) {
+	if index := c.Out[0].Tensor; c.Plan.Choice("slots") == "index" || c.Plan.Choice("sort") == "true" {
+		kernel.SortSlots(index.I32(), index.Cols())
+	}
+}
+
 func runTopK[T libm.Float](c *device.Call) {
 	s := c.In[0].Tensor
 	kernel.TopK(c.Out[0].I32(), device.Data[T](s), device.Data[T](c.In[1].Tensor), s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
+	inSlots(c)
 }
 
 func runGather[T libm.Float](c *device.Call) {

@@ -136,7 +136,7 @@ func firstOfTied(plan string, tied ...int) [2]int32 {
 	b.dev = device.New(device.Options{}, func(next device.Runner) device.Runner {
 		return func(c *device.Call) {
 			if device.Glob("*.topk*", c.ID.Path) { // the choice of groups, of experts, and the unbiased one
-				c.Plan = reduce.MustPlan(plan)
+				c.Plan = reduce.MustPlan(plan + "; slots=value; sort=false")
 			}
 			next(c)
 			if c.Label == "topk_groups" {

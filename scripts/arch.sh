@@ -32,7 +32,8 @@ same() { # same NAME WANT GOT
 }
 
 i=0
-for args in "--precision fp32" "--precision bf16 --recipe fast --schedule 7 --set micro=2" "--precision fp64 --set model.moe.router=softmax"; do
+for args in "--precision fp32" "--precision bf16 --recipe fast --schedule 7 --set micro=2 --set model.dropout=0.1 --set model.recompute=true" \
+  "--precision fp64 --set model.moe.router=softmax_topk --set model.moe.latent=16 --set model.mtp.depths=2 --set model.mtp.repeated=true"; do
   i=$((i + 1))
   command="train --preset tiny --steps 3 --json $args"
   echo "firstbit $command"

@@ -21,7 +21,7 @@ type Mamba struct {
 	Batch int     // B, set by the model for each microbatch
 
 	in, z, raw, xbc, conv  *device.Tensor
-	x, b, c, dt, la        *device.Tensor
+	seq                    Sequence
 	y, rstd, normed        *device.Tensor
 	projected, convolution [3]*device.Tensor // what the splits made
 }
@@ -39,7 +39,8 @@ func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
 	m.z, m.xbc, m.raw = m.projected[0], m.projected[1], m.projected[2]
 	m.convolve(dev)
 	m.timeStep(dev)
-	m.scan(dev)
+	m.seq.D, m.seq.Batch, m.seq.Groups = m.Skip.W, m.Batch, m.Groups
+	m.y, _ = Scan(dev, &m.seq)
 	m.gate(dev)
 	return dev.MatMulNN("out_proj", m.normed, m.OutProj.W)
 }
@@ -61,7 +62,7 @@ func (m *Mamba) convolve(dev *device.Device) {
 
 	shared := m.Groups * m.State
 	dev.Split("conv.split", act, m.convolution[:], m.Inner(), shared, shared)
-	m.x, m.b, m.c = m.convolution[0], m.convolution[1], m.convolution[2]
+	m.seq.X, m.seq.B, m.seq.C = m.convolution[0], m.convolution[1], m.convolution[2]
 }
 
 func (m *Mamba) timeStep(dev *device.Device) {
@@ -71,29 +72,44 @@ func (m *Mamba) timeStep(dev *device.Device) {
 	c.Read("bias", m.DTBias.W)
 	c.Read("a_log", m.ALog.W)
 	c.ReadScalar("least", m.DTMin)
-	m.dt = c.Write("dt", f, m.raw.Shape()...)
-	m.la = c.Write("la", f, m.raw.Shape()...)
+	m.seq.DT = c.Write("dt", f, m.raw.Shape()...)
+	m.seq.LA = c.Write("la", f, m.raw.Shape()...)
 	c.Do()
 }
 
-func (m *Mamba) scan(dev *device.Device) {
+// Sequence is what the scan reads.
+//
+// Shapes: X (B·T,H·P), B, C (B·T,G·N), DT, LA (B·T,H), D (H).
+type Sequence struct {
+	X, B, C, DT, LA, D *device.Tensor
+	Batch, Groups      int
+}
+
+// Scan is the recurrence, a chunk of steps at a time.
+//
+//	S_t = exp(la_t)·S_{t−1} + dt_t·x_t⊗b_t ;  y_t = S_t·c_t + d·x_t
+//
+// Shapes: y (B·T,H·P), last (B,H,P,N), the state after the last step.
+func Scan(dev *device.Device, s *Sequence) (y, last *device.Tensor) {
 	c := dev.Open("scan", scan)
-	m.reads(c)
-	m.y = c.Write("y", m.x.Format, m.x.Shape()...)
-	c.Write("last", device.MasterFormat(m.x.Format), m.Batch, m.Heads, m.HeadDim, m.State)
+	s.read(c)
+	y = c.Write("y", s.X.Format, s.X.Shape()...)
+	h := s.D.Len()
+	last = c.Write("last", device.MasterFormat(s.X.Format), s.Batch, h, s.X.Cols()/h, s.B.Cols()/s.Groups)
 	c.Do()
+	return y, last
 }
 
-// reads declares what the scan and its backward read.
-func (m *Mamba) reads(c *device.Call) {
-	c.Read("x", m.x)
-	c.Read("b", m.b)
-	c.Read("c", m.c)
-	c.Read("dt", m.dt)
-	c.Read("la", m.la)
-	c.Read("d", m.Skip.W)
-	c.ReadScalar("batch", float64(m.Batch))
-	c.ReadScalar("groups", float64(m.Groups))
+// read declares what the scan and its backward read.
+func (s *Sequence) read(c *device.Call) {
+	c.Read("x", s.X)
+	c.Read("b", s.B)
+	c.Read("c", s.C)
+	c.Read("dt", s.DT)
+	c.Read("la", s.LA)
+	c.Read("d", s.D)
+	c.ReadScalar("batch", float64(s.Batch))
+	c.ReadScalar("groups", float64(s.Groups))
 }
 
 // gate is norm(y·silu(z)).

@@ -8,6 +8,7 @@ import (
 	"firstbit/model"
 	"firstbit/moe"
 	"firstbit/optim"
+	"firstbit/ssm"
 )
 
 // Presets are the named configurations.
@@ -35,7 +36,9 @@ func base() Config {
 	return Config{
 		Seed: 1, Steps: 50, Batch: 4, Micro: 1, Seq: 32, Precision: "fp32",
 		Model: model.Config{
-			Pattern: "*E-E", Vocab: 256, Width: 32, Heads: 4, KVHeads: 2, Hidden: 64, Eps: 1e-5, InitStd: 0.08,
+			Pattern: "M*E-E/*E", Vocab: 256, Width: 32, Heads: 4, KVHeads: 2, Hidden: 64, Eps: 1e-5, InitStd: 0.08,
+			MTP: model.MTPConfig{Depths: 1, Factor: 0.3},
+			SSM: ssm.Config{Heads: 4, HeadDim: 16, State: 16, Groups: 2, Conv: 4},
 			MoE: moe.Config{Experts: 8, TopK: 2, Hidden: 64, SharedHidden: 32, Router: "sigmoid", RouterDtype: "fp32",
 				Scaling: 2.5, AuxCoeff: 1e-2, ZCoeff: 1e-3, BiasRate: 1e-3, TileM: 16, TileN: 16, TileSub: 4},
 		},
@@ -46,11 +49,11 @@ func base() Config {
 // Tiny is what the catalog's causes are shown on: a step takes milliseconds.
 func Tiny() Config { return base() }
 
-// Small learns real text in a minute.
+// Small is the whole hybrid, and learns real text in a minute.
 func Small() Config {
 	c := base()
 	c.Steps, c.Batch, c.Seq = 300, 8, 64
-	c.Model.Pattern, c.Model.Width, c.Model.Hidden = "*-*E", 64, 256
+	c.Model.Pattern, c.Model.Width, c.Model.Hidden, c.Model.SSM.Heads = "M*E-/*E", 64, 256, 8
 	c.Model.MoE.Hidden, c.Model.MoE.SharedHidden, c.Model.MoE.TileN, c.Model.MoE.TileSub = 128, 64, 32, 8
 	c.Optim.Warmup = 20
 	return c

@@ -53,7 +53,7 @@ func TestBadInput(t *testing.T) {
 		{"train --set model.heads=5", "model.heads: 5: must divide model.width (32)"},
 		{"train --set model.kv_heads=3", "model.kv_heads: 3: must divide model.heads (4)"},
 		{"train --set model.moe.top_k=9", "model.moe.top_k: 9: must be at most model.moe.experts (8)"},
-		{"train --set model.pattern=*Q", "unknown letter 'Q' at 1: allowed are * attention"},
+		{"train --set model.pattern=*Q", "unknown letter 'Q' at 1: allowed are M Mamba-2, * attention"},
 		{"train --set model.pattern=", "model.pattern: empty"},
 		{"train --set model.widht=3", `no field "widht" in model: allowed are`},
 		{"train --set model=3", "group of fields"},
@@ -89,7 +89,7 @@ func TestBadInput(t *testing.T) {
 		{"train --inject order@x;tiles", "must be NAME=VALUE"},
 		{"train --steps 1 --inject order@*.dprob;tiles=sideways", "is a reduction: must be an order: allowed are seq"},
 		{"train --steps 1 --inject order@*.logits;tiles=arrival", "plan has no reduction"},
-		{"train --steps 1 --trace " + dir + "/t3 --inject flip@layers.0.attn.wq;elem=99999999", "the output has 4096 elements"},
+		{"train --steps 1 --trace " + dir + "/t3 --inject flip@layers.1.attn.wq;elem=99999999", "the output has 4096 elements"},
 		{"train --plan *.dprob", "must be 'GLOB PLAN'"},
 		{"train --plan *.dprob;tiles:sideways", "allowed are seq, reverse"},
 		{"train --deterministic --recipe fast", "deterministic: recipe fast"},
@@ -178,7 +178,7 @@ func TestNonFiniteIsNamed(t *testing.T) {
 	code, stdout, stderr := firstbit(t, "train", "--steps", "3", "--json", "--trace", filepath.Join(t.TempDir(), "t"),
 		"--set", "optim.lr=1e30", "--set", "optim.warmup=0")
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `NaN first written by norm\.dw, bwd of step 2 microbatch 0`, stderr)
+	require.Regexp(t, `NaN first written by layers\.0\.ssm\.dt, fwd of step 2 microbatch 0`, stderr)
 	jsonOf(t, stdout)
 	_, _, stderr = firstbit(t, "train", "--steps", "3", "--json")
 	require.Empty(t, stderr)
@@ -214,10 +214,10 @@ func TestDiff(t *testing.T) {
 	}
 	record("a")
 	record("b", "--schedule", "9")
-	record("flipped", "--inject", "flip@layers.0.attn.wk step=2 elem=77 bit=3", "--dump", "*.wk")
+	record("flipped", "--inject", "flip@layers.1.attn.wk step=2 elem=77 bit=3", "--dump", "*.wk")
 	record("dumped", "--dump", "*.wk")
-	record("rest", "--inject", "flip@layers.0.attn.wk step=2 elem=77 bit=3 at=rest")
-	record("metrics", "--level", "metrics", "--inject", "flip@layers.0.attn.wk step=2 elem=77 bit=3")
+	record("rest", "--inject", "flip@layers.1.attn.wk step=2 elem=77 bit=3 at=rest")
+	record("metrics", "--level", "metrics", "--inject", "flip@layers.1.attn.wk step=2 elem=77 bit=3")
 
 	code, stdout, _ := firstbit(t, "diff", path("a"), path("b"))
 	require.Equal(t, exitSame, code)
@@ -228,7 +228,7 @@ func TestDiff(t *testing.T) {
 	require.Equal(t, exitDifferent, code)
 	v := jsonOf(t, stdout)
 	require.Equal(t, map[string]any{"verdict": "origin", "rank": 0.0, "iteration": 2.0, "microbatch": 0.0, "phase": "fwd", "kind": "op",
-		"name": "wk", "scope": "layers.0.attn", "level": "op"}, v["first"])
+		"name": "wk", "scope": "layers.1.attn", "level": "op"}, v["first"])
 	require.Equal(t, true, v["confirmed"])
 	bytes := v["bytes"].(map[string]any)
 	require.EqualValues(t, 77, bytes["element"])

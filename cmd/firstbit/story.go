@@ -42,8 +42,12 @@ func (s story) tell() {
 	if c.Persists() {
 		s.print("     run A still has %s; run B %s", c.Vary()[0], c.Vary()[1])
 	}
+	width := 0
 	for _, p := range r.Controls {
-		s.print("     control: %-24s %s", p.Name, sameOrNot(p.Identical))
+		width = max(width, len(p.Name))
+	}
+	for _, p := range r.Controls {
+		s.print("     control: %-*s   %s", width, p.Name, sameOrNot(p.Identical))
 	}
 	s.print("")
 	if r.OK {
