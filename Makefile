@@ -1,4 +1,4 @@
-.PHONY: help test check arch fuzz golden bench parity
+.PHONY: help test check arch fuzz golden bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ golden: ## rewrite the golden fingerprints and the README's outputs and tables
 
 parity: ## make the reference files of parity/testdata again, and load what firstbit writes in transformers
 	scripts/parity.sh
+
+notebooks: ## execute the notebooks and compare what they print; scripts/notebooks.sh --rewrite takes the new outputs
+	scripts/notebooks.sh
 
 bench: ## run the benchmarks and rewrite the README's cost table
 	scripts/bench.sh
