@@ -23,30 +23,44 @@ const (
 	indexFile   = "model.safetensors.index.json"
 )
 
-// OpenHF builds the model of a nemotron_h folder with its weights, in the given format. What
-// its config.json does not say is base's.
-func OpenHF(dir string, base model.Config, format lowp.Format) (*model.Model, error) {
+// ReadConfig is the shape of a nemotron_h folder's model. What its config.json does not say is base's.
+func ReadConfig(dir string, base model.Config) (model.Config, error) {
 	path := filepath.Join(dir, configFile)
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", path, cause(err))
+		return base, fmt.Errorf("checkpoint %s: %w", path, cause(err))
 	}
 	c, err := ConfigFromHF(text, base)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
+		return base, fmt.Errorf("checkpoint %s: %w", dir, err)
+	}
+	return c, nil
+}
+
+// OpenHF builds the model of a nemotron_h folder with its weights, in the given format. What
+// its config.json does not say is base's.
+func OpenHF(dir string, base model.Config, format lowp.Format) (*model.Model, error) {
+	c, err := ReadConfig(dir, base)
+	if err != nil {
+		return nil, err
 	}
 	m, err := model.New(c, format)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
+	return m, LoadDir(dir, m)
+}
+
+// LoadDir sets a model's weights and router biases to those of a nemotron_h folder.
+func LoadDir(dir string, m *model.Model) error {
 	f, err := ReadWeights(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := LoadHF(m, f); err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", filepath.Join(dir, weightsFile), err)
+		return fmt.Errorf("checkpoint %s: %w", filepath.Join(dir, weightsFile), err)
 	}
-	return m, nil
+	return nil
 }
 
 // ReadWeights reads a folder's one file of weights, or all that its index names.

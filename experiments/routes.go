@@ -21,7 +21,7 @@ type Routes struct {
 func (o *Outcome) observe(next device.Runner) device.Runner {
 	return func(c *device.Call) {
 		next(c)
-		if c.Label != "topk" || c.Kernel.Name != "topk" || c.In[0].F32() == nil {
+		if c.Label != "topk" || c.Kernel.Name != "topk" || c.ID.Phase != device.Fwd || c.In[0].F32() == nil {
 			return
 		}
 		scores, bias, e := c.In[0].F32(), c.In[1].F32(), c.In[0].Cols()

@@ -4,9 +4,13 @@ package experiments
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
+	"firstbit/checkpoint"
 	"firstbit/device"
 	"firstbit/inject"
+	"firstbit/model"
 	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/tune"
@@ -20,9 +24,11 @@ type Spec struct {
 	Plans    []string // policies by hand, 'GLOB PLAN', later ones over earlier ones
 	Faults   []string // faults to inject
 	Trace    trace.Options
-	Until    int  // stop after this step; 0: Config.Steps
-	Digest   bool // fingerprint the whole state after every step
-	Routes   bool // keep the routes
+	Until    int    // stop after this step; 0: Config.Steps
+	Digest   bool   // fingerprint the whole state after every step
+	Routes   bool   // keep the routes
+	Load     bool   // count the tokens of every expert
+	Export   string // write the weights into this new folder at the end, as transformers' nemotron_h; empty: nowhere
 
 	// Deterministic refuses whatever depends on arrival; it changes nothing.
 	Deterministic bool
@@ -39,6 +45,7 @@ type Outcome struct {
 	Steps    []train.Result
 	Unigram  float64 // of the corpus, nats
 	Routes   []Routes
+	Load     []Load
 	Changed  []FaultReport
 	Policies []FaultReport
 
@@ -64,11 +71,41 @@ func (s *Spec) Check() error {
 	if err := s.Config.Validate(); err != nil {
 		return err
 	}
+	if s.Export != "" {
+		if err := s.checkExport(); err != nil {
+			return fmt.Errorf("export %s: %w", s.Export, err)
+		}
+	}
 	c, err := s.choices()
 	if err != nil || !s.Deterministic {
 		return err
 	}
 	return s.verifyDeterministic(c)
+}
+
+func (s *Spec) checkExport() error {
+	if _, err := os.Lstat(s.Export); err == nil {
+		return fmt.Errorf("exists: must be a new folder")
+	}
+	_, err := checkpoint.ConfigToHF(s.Config.Model) // what it cannot say is known before the first step
+	return err
+}
+
+// export writes the weights beside the folder that is to be and renames it, so that there is all or nothing.
+func (s *Spec) export(m *model.Model) error {
+	parent := filepath.Dir(s.Export)
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	dir, err := os.MkdirTemp(parent, ".firstbit-export-")
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := checkpoint.SaveHF(filepath.Join(dir, "model"), m); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, "model"), s.Export)
 }
 
 // verifyDeterministic refuses what a deterministic run must not have. Like the reference's
@@ -143,6 +180,11 @@ func Run(s Spec) (*Outcome, error) {
 		return nil, err
 	}
 	run.report()
+	if s.Export != "" {
+		if err := s.export(run.trainer.Model); err != nil {
+			return nil, err
+		}
+	}
 	if step := run.outcome.firstNonFinite(); step > 0 && !s.Schedule.Real {
 		run.outcome.NonFinite, err = s.findNonFinite(step)
 	}
@@ -169,6 +211,9 @@ func (s *Spec) assemble() (*session, error) {
 	chain = append(chain, c.tuner.Middleware, c.injector.Middleware)
 	if s.Routes {
 		chain = append(chain, run.outcome.observe)
+	}
+	if s.Load {
+		chain = append(chain, run.outcome.count)
 	}
 	if s.watch != nil {
 		chain = append(chain, s.watch)

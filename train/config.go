@@ -23,6 +23,7 @@ type Config struct {
 	Seq       int          `json:"seq"`       // tokens of a sequence
 	Precision string       `json:"precision"` // fp32, bf16, or fp64 for references
 	Data      string       `json:"data"`      // a text file, folder or token file; empty: the embedded corpus
+	Weights   string       `json:"weights"`   // a nemotron_h folder whose weights the run begins with; empty: drawn
 	Model     model.Config `json:"model"`
 	Optim     optim.Config `json:"optim"`
 }

@@ -89,6 +89,9 @@ func TestBadInput(t *testing.T) {
 		{"train --inject order@x;tiles", "must be NAME=VALUE"},
 		{"train --steps 1 --inject order@*.dprob;tiles=sideways", "is a reduction: must be an order: allowed are seq"},
 		{"train --steps 1 --inject order@*.logits;tiles=arrival", "plan has no reduction"},
+		{"train --export " + dir, "exists: must be a new folder"},
+		{"train --export " + dir + "/x --set model.moe.router=softmax", "softmax"},
+		{"train --weights " + dir + "/none", "--weights: checkpoint"},
 		{"train --steps 1 --trace " + dir + "/t3 --inject flip@layers.1.attn.wq;elem=99999999", "the output has 4096 elements"},
 		{"train --plan *.dprob", "must be 'GLOB PLAN'"},
 		{"train --plan *.dprob;tiles:sideways", "allowed are seq, reverse"},
@@ -171,6 +174,36 @@ func TestTrainJSON(t *testing.T) {
 	for _, m := range []string{"loss", "lm_loss", "load_balancing_loss", "grad_norm"} {
 		require.Len(t, first["metrics"].(map[string]any)[m].(map[string]any)["bits"], 8)
 	}
+}
+
+// Weights written and read back are the same model, and the run that begins with them says so.
+func TestWeightsGoOutAndComeBack(t *testing.T) {
+	dir := t.TempDir()
+	out, back := filepath.Join(dir, "a", "hf"), filepath.Join(dir, "hf2")
+	code, _, stderr := firstbit(t, "train", "--steps", "2", "--export", out)
+	require.Zero(t, code, stderr)
+	read := func(args ...string) []any {
+		code, stdout, stderr := firstbit(t, append([]string{"train", "--json"}, args...)...)
+		require.Zero(t, code, stderr)
+		return jsonOf(t, stdout)["steps"].([]any)
+	}
+	first := read("--weights", out, "--steps", "1", "--export", back)[0].(map[string]any)
+	fresh := read("--steps", "1")[0].(map[string]any)
+	loss := func(step map[string]any) float64 {
+		return step["metrics"].(map[string]any)["lm_loss"].(map[string]any)["value"].(float64)
+	}
+	require.Less(t, loss(first), loss(fresh))
+	require.Len(t, first["experts"].(map[string]any)["layers.2.moe.router"], 8)
+	// A step has changed the weights, not their shapes.
+	a, err := os.ReadFile(filepath.Join(out, "model.safetensors"))
+	require.NoError(t, err)
+	b, err := os.ReadFile(filepath.Join(back, "model.safetensors"))
+	require.NoError(t, err)
+	require.Equal(t, len(a), len(b))
+	require.NotEqual(t, a, b)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2, "nothing else is left")
 }
 
 // The first NaN or infinity of a run is reported with its Call.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"firstbit/checkpoint"
 	"firstbit/device"
 	"firstbit/experiments"
 	"firstbit/trace"
@@ -21,6 +22,7 @@ import (
 // trainFlags are the flags that make a run.
 type trainFlags struct {
 	preset, config, data, precision, recipe, schedule string
+	weights, export                                   string
 	set, plans, faults                                []string
 	steps                                             int
 	seed                                              uint64
@@ -47,6 +49,8 @@ func trainCommand() *cobra.Command {
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of weights and data")
 	fs.StringVar(&f.schedule, "schedule", "0", "seed of arrival orders, or real for the machine's own races")
 	fs.StringVar(&f.data, "data", "", "text file, folder, or token file (.bin); default: the embedded corpus")
+	fs.StringVar(&f.weights, "weights", "", "folder of a Hugging Face nemotron_h model whose shape and weights to begin with")
+	fs.StringVar(&f.export, "export", "", "write the trained weights into this new folder, as Hugging Face's nemotron_h")
 	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "kernels' plans: "+strings.Join(tune.Recipes, ", "))
 	fs.StringArrayVar(&f.plans, "plan", nil, "'GLOB PLAN': set items of the plans of matching Calls")
 	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
@@ -81,7 +85,8 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	s = experiments.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic, Digest: true}
+	s = experiments.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic,
+		Digest: true, Load: true, Export: f.export}
 	var ok bool
 	if s.Schedule, ok = device.ParseSchedule(f.schedule); !ok {
 		return s, fmt.Errorf("--schedule %q: must be a whole number or real", f.schedule)
@@ -112,6 +117,12 @@ func (f *trainFlags) configuration(changed func(string) bool) (train.Config, err
 		}
 		if err := c.Decode(text); err != nil {
 			return c, fmt.Errorf("--config %s: %w", f.config, err)
+		}
+	}
+	if f.weights != "" {
+		c.Weights = f.weights
+		if c.Model, err = checkpoint.ReadConfig(f.weights, c.Model); err != nil {
+			return c, fmt.Errorf("--weights: %w", err)
 		}
 	}
 	for _, set := range f.set {
@@ -170,6 +181,7 @@ type stepJSON struct {
 	Step    int                   `json:"step"`
 	Metrics map[string]metricJSON `json:"metrics"`
 	State   string                `json:"state"`
+	Experts map[string][]int      `json:"experts"` // tokens of every expert, by router
 }
 
 func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
@@ -206,6 +218,11 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 		return printTrainJSON(out, s, o)
 	}
 	last := o.Steps[len(o.Steps)-1]
+	for _, l := range o.Load {
+		if l.Step == last.Step {
+			fmt.Fprintf(out, "experts of %s: the busiest has %.2f times the mean of %d tokens\n", l.Layer, l.Imbalance(), sum(l.Tokens)/len(l.Tokens))
+		}
+	}
 	fmt.Fprintf(out, "state %s after step %d; the corpus' unigram entropy is %.4f nats\n", last.State, last.Step, o.Unigram)
 	return nil
 }
@@ -226,6 +243,13 @@ func printStep(out io.Writer, r train.Result) {
 	fmt.Fprintln(out)
 }
 
+func sum(n []int) (s int) {
+	for _, v := range n {
+		s += v
+	}
+	return s
+}
+
 func finite(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -236,10 +260,13 @@ func finite(v float64) *float64 {
 func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome) error {
 	steps := make([]stepJSON, len(o.Steps))
 	for i, r := range o.Steps {
-		steps[i] = stepJSON{r.Step, map[string]metricJSON{}, r.State}
+		steps[i] = stepJSON{r.Step, map[string]metricJSON{}, r.State, map[string][]int{}}
 		for _, m := range r.Metrics {
 			steps[i].Metrics[m.Name] = metricJSON{finite(m.Value), m.Bits}
 		}
+	}
+	for _, l := range o.Load {
+		steps[l.Step-1].Experts[l.Layer] = l.Tokens
 	}
 	return printJSON(out, map[string]any{"ok": true, "config": s.Config, "steps": steps, "unigram_entropy": o.Unigram,
 		"faults": append([]experiments.FaultReport{}, o.Changed...)})

@@ -1,0 +1,40 @@
+package experiments
+
+import "firstbit/device"
+
+// Load is how many tokens chose each expert of a router in one step.
+type Load struct {
+	Step   int
+	Layer  string // scope of the router
+	Tokens []int
+}
+
+// Imbalance is the largest expert's tokens over the mean: 1 is even.
+func (l Load) Imbalance() float64 {
+	most, sum := 0, 0
+	for _, n := range l.Tokens {
+		most, sum = max(most, n), sum+n
+	}
+	return float64(most) * float64(len(l.Tokens)) / float64(sum)
+}
+
+// count adds up what every top-k of a forward chose, over the microbatches of a step.
+func (o *Outcome) count(next device.Runner) device.Runner {
+	return func(c *device.Call) {
+		next(c)
+		if c.Label != "topk" || c.Kernel.Name != "topk" || c.ID.Phase != device.Fwd {
+			return
+		}
+		at := len(o.Load) - 1
+		for at >= 0 && o.Load[at].Step == c.ID.Step && o.Load[at].Layer != c.Scope {
+			at--
+		}
+		if at < 0 || o.Load[at].Step != c.ID.Step {
+			at = len(o.Load)
+			o.Load = append(o.Load, Load{Step: c.ID.Step, Layer: c.Scope, Tokens: make([]int, c.Input("scores").Cols())})
+		}
+		for _, e := range c.Output("index").I32() {
+			o.Load[at].Tokens[e]++
+		}
+	}
+}
