@@ -1,22 +1,30 @@
 package kernel
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
 )
 
+// oneProcessor sets GOMAXPROCS to 1 and returns what sets it back. Each benchmark that testing runs, inside
+// others too, starts at the number of processors that -cpu says.
+func oneProcessor() (back func()) {
+	procs := runtime.GOMAXPROCS(1)
+	return func() { runtime.GOMAXPROCS(procs) }
+}
+
 // BenchmarkProduct512 puts the product beside the yardstick at 512³, one after the other in one run, so that
 // the ratio can be read: MatMul packs, the plain tile does not. On one processor.
 func BenchmarkProduct512(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const n = 512
 	r := rand.New(rand.NewPCG(1, 1))
 	x, y, c := random32(r, n*n), random32(r, n*n), make([]float32, n*n)
 	mx, my := RowMajor(x, n), RowMajor(y, n)
 	run := func(name string, f func()) {
 		b.Run(name, func(b *testing.B) {
+			defer oneProcessor()()
 			b.ReportAllocs()
 			for b.Loop() {
 				f()
@@ -31,6 +39,7 @@ func BenchmarkProduct512(b *testing.B) {
 	}
 	seq := inOrder(n)
 	b.Run("NN seq beside tile4x2", func(b *testing.B) { // in turn, the fastest of each: other work on the machine hits both
+		defer oneProcessor()()
 		f, plain, packed := inOrder(n), time.Hour, time.Hour
 		for b.Loop() {
 			start := time.Now()
@@ -48,7 +57,6 @@ func BenchmarkProduct512(b *testing.B) {
 
 // BenchmarkGrouped is the experts' products over 512 rows of 8 experts, one without rows.
 func BenchmarkGrouped(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const rows, d, f = 512, 64, 128
 	offsets := []int32{0, 90, 130, 130, 250, 300, 411, 480, 512}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -60,6 +68,7 @@ func BenchmarkGrouped(b *testing.B) {
 	}
 	run := func(name string, do func()) {
 		b.Run(name, func(b *testing.B) {
+			defer oneProcessor()()
 			b.ReportAllocs()
 			for b.Loop() {
 				do()
@@ -106,5 +115,53 @@ func BenchmarkRows(b *testing.B) {
 		{"CombineSlots", rows * k * d, func() { CombineSlots(y, slots, inverse, k, d, fk) }},
 	} {
 		b.Run(c.name, func(b *testing.B) { benchBytes(b, c.n, c.do) })
+	}
+}
+
+// BenchmarkStepShapes is products of the shapes of a training step, few rows or columns among them, beside the
+// plain loop in the same run. On one processor.
+func BenchmarkStepShapes(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, s := range []struct {
+		layout  string
+		m, n, k int
+	}{
+		{"NN", 512, 64, 64}, {"NT", 512, 64, 64}, {"TN", 64, 64, 512},
+		{"NN", 512, 256, 64}, {"NT", 512, 256, 64}, {"TN", 64, 256, 512},
+		{"NN", 512, 64, 256}, {"NT", 512, 512, 128}, {"TN", 512, 128, 512},
+		{"NT", 64, 64, 16}, {"NN", 512, 8, 64}, {"TN", 64, 8, 512}, {"NN", 126, 128, 64}, {"NT", 20, 64, 128},
+		{"NN", 3, 64, 128}, {"NT", 3, 64, 128}, {"TN", 64, 128, 3}, {"NN", 1, 64, 64}, {"NT", 1, 64, 64},
+		{"NN", 512, 1, 64}, {"NT", 512, 3, 64}, {"NT", 8, 8, 8}, {"NN", 2, 2, 16}, {"NN", 1, 1, 128},
+	} {
+		x, y, c, f := random32(r, s.m*s.k), random32(r, s.k*s.n), make([]float32, s.m*s.n), inOrder(s.k)
+		mx, my := RowMajor(x, s.k), RowMajor(y, s.n)
+		if s.layout == "NT" {
+			my = RowMajor(y, s.k).T()
+		}
+		if s.layout == "TN" {
+			mx = RowMajor(x, s.m).T()
+		}
+		b.Run(fmt.Sprintf("%s %d×%d×%d", s.layout, s.m, s.n, s.k), func(b *testing.B) {
+			defer oneProcessor()()
+			vector, plain := time.Hour, time.Hour
+			repeat := max(1, 1<<16/(s.m*s.n*s.k))
+			for b.Loop() {
+				start := time.Now()
+				for range repeat {
+					MatMul(c, s.n, mx, my, s.m, s.n, s.k, f)
+				}
+				vector = min(vector, time.Since(start))
+				start = time.Now()
+				plainly(func() {
+					for range repeat {
+						MatMul(c, s.n, mx, my, s.m, s.n, s.k, f)
+					}
+				})
+				plain = min(plain, time.Since(start))
+			}
+			b.ReportMetric(2*float64(s.m*s.n*s.k*repeat)/vector.Seconds()/1e9, "GFLOP/s")
+			b.ReportMetric(plain.Seconds()/vector.Seconds(), "×plain")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }

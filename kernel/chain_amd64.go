@@ -2,7 +2,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-// vectorised says whether tile6x16 may be called. Tests clear it.
+// vectorised says whether the functions below may be called. Tests clear it.
 var vectorised = cpu.X86.HasAVX2
 
 // tile6x16 runs one chain of n products on a tile of c, from −0 or, with join, added to what the
@@ -16,3 +16,19 @@ func tile6x16(c *float32, ldc int, a *float32, rowA, stepA int, b *float32, step
 //
 //go:noescape
 func addTile6x16(c *float32, ldc int, tile *float32)
+
+// pack16 lays n rows of sixteen elements down one after another, n ≥ 1.
+//
+//go:noescape
+func pack16(dst, src *float32, step, n int)
+
+// pack6 lays n rows of six elements down one after another, n ≥ 1.
+//
+//go:noescape
+func pack6(dst, src *float32, step, n int)
+
+// transpose8 lays eight rows of n elements down as columns of rows of sixteen, n a multiple of 4
+// above 0.
+//
+//go:noescape
+func transpose8(dst, src *float32, ld, n int)

@@ -1,10 +1,10 @@
 #include "textflag.h"
 
-// Six rows of a meet sixteen columns of b. Each product is rounded before it is added, so VMULPS
-// and VADDPS, never an instruction that fuses them; columns are lanes, so the order of every sum is
-// that of its chain.
+// A tile is six rows of c by sixteen columns, in Y0 to Y11. Each product is rounded before it is
+// added: VMULPS and VADDPS, never an instruction that fuses them. Columns are lanes, so every sum
+// is added in the order of its chain.
 
-// One element of a, A, meets the sixteen of b in Y12 and Y13.
+// ROW is one element of a against the sixteen of b in Y12 and Y13.
 #define ROW(A, LEFT, RIGHT) \
 	VBROADCASTSS A, Y14; \
 	VMULPS       Y12, Y14, Y15; \
@@ -12,6 +12,7 @@
 	VMULPS       Y13, Y14, Y14; \
 	VADDPS       Y14, RIGHT, RIGHT
 
+// JOIN adds a row in registers to what the row of c holds, STORE stores it.
 #define JOIN(C, LEFT, RIGHT) \
 	VADDPS C, LEFT, LEFT; \
 	VADDPS 32C, RIGHT, RIGHT
@@ -35,12 +36,12 @@ TEXT ·tile6x16(SB), NOSPLIT, $0-65
 	SHLQ $2, R10
 	SHLQ $2, R11
 	LEAQ (R8)(R8*2), DX
-	ADDQ AX, DX                // the fourth row
+	ADDQ AX, DX          // the fourth row of a
 	LEAQ (R10)(R10*2), SI
-	ADDQ DI, SI
+	ADDQ DI, SI          // the fourth row of c
 
 	VPCMPEQD Y0, Y0, Y0
-	VPSLLD   $31, Y0, Y0       // −0
+	VPSLLD   $31, Y0, Y0 // −0
 	VMOVAPS  Y0, Y1
 	VMOVAPS  Y0, Y2
 	VMOVAPS  Y0, Y3
@@ -52,9 +53,9 @@ TEXT ·tile6x16(SB), NOSPLIT, $0-65
 	VMOVAPS  Y0, Y9
 	VMOVAPS  Y0, Y10
 	VMOVAPS  Y0, Y11
+	TESTQ    CX, CX
+	JZ       summed
 
-	TESTQ CX, CX
-	JZ    joined
 	PCALIGN $32
 
 next:
@@ -72,7 +73,7 @@ next:
 	DECQ    CX
 	JNZ     next
 
-joined:
+summed:
 	MOVBLZX join+64(FP), CX
 	TESTL   CX, CX
 	JZ      store

@@ -5,10 +5,16 @@ package kernel
 // vectorised is never set where there are no vector tiles.
 var vectorised bool
 
+const noVectors = "kernel: no vector tiles on this architecture"
+
 func tile6x16(c *float32, ldc int, a *float32, rowA, stepA int, b *float32, stepB int, n int, join bool) {
-	panic("kernel: no vector tiles on this architecture")
+	panic(noVectors)
 }
 
-func addTile6x16(c *float32, ldc int, tile *float32) {
-	panic("kernel: no vector tiles on this architecture")
-}
+func addTile6x16(c *float32, ldc int, tile *float32) { panic(noVectors) }
+
+func pack16(dst, src *float32, step, n int) { panic(noVectors) }
+
+func pack6(dst, src *float32, step, n int) { panic(noVectors) }
+
+func transpose8(dst, src *float32, ld, n int) { panic(noVectors) }

@@ -8,22 +8,26 @@ const (
 	vectorTile       = vectorM * vectorN
 )
 
-// vectorFlops is parallelFlops for the vector tile, which is through with as many sooner.
-const vectorFlops = 1 << 19
+const (
+	// vectorFlops is parallelFlops for vector tiles, which are through with as many sooner.
+	vectorFlops = 1 << 20
+	// vectorLeast is the number of elements of c below which a tile would stay too empty to pay.
+	vectorLeast = 16
+)
 
 // tiles is one MatMul under way on vector tiles: MatMul's bits, sooner. Lanes are columns of
 // c, so each element has its own sum, in the order of its fold.
 //
-// Operands are read where they lie. Packed are columns of b that are not side by side, the
-// last columns and the last rows where they fill no tile, and what a permutation visits.
+// The last tiles of a row or column of tiles reach back over the ones before, and what they
+// make again is not stored. Only a matrix smaller than a tile is padded.
 type tiles struct {
 	c       []float32
 	ldc     int
 	a, b    Mat[float32]
 	m, n, k int
 	f       Fold
-	packed  int        // the first column of b that is packed
-	panels  *[]float32 // b from there: for each vectorN columns, k·vectorN elements
+	packsA  bool       // rows of a are packed as they are needed
+	panels  *[]float32 // b, packed: for each vectorN columns, k·vectorN elements; nil: b is read where it lies
 }
 
 var tilesPool = sync.Pool{New: func() any { return new(tiles) }}
@@ -34,7 +38,7 @@ func vectorMatMul(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold) 
 	_, _, _ = c[(m-1)*ldc+n-1], a.Data[(m-1)*a.Row+(k-1)*a.Col], b.Data[(k-1)*b.Row+(n-1)*b.Col]
 	t := tilesPool.Get().(*tiles)
 	t.c, t.ldc, t.a, t.b, t.m, t.n, t.k, t.f = c, ldc, a, b, m, n, k, f
-	t.packB()
+	t.pack()
 	blocks := (m + vectorM - 1) / vectorM
 	if m*n*k < vectorFlops {
 		t.run(0, blocks)
@@ -48,88 +52,32 @@ func vectorMatMul(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold) 
 	tilesPool.Put(t)
 }
 
-// packB lays down what of b cannot be read in place.
-func (t *tiles) packB() {
-	if t.b.Col == 1 && t.f.Perm == nil {
-		t.packed = t.n / vectorN * vectorN
-	}
-	if t.packed == t.n {
-		return
-	}
-	size := t.k * vectorN
-	t.panels = borrow[float32]((t.n - t.packed + vectorN - 1) / vectorN * size)
-	for j := t.packed; j < t.n; j += vectorN {
-		panel := (*t.panels)[(j-t.packed)/vectorN*size:][:size]
-		for s := range vectorN {
-			if j+s < t.n {
-				t.pack(panel[s:], vectorN, t.b.Data[(j+s)*t.b.Col:], t.b.Row)
-			} else {
-				t.pack(panel[s:], vectorN, zero[:], 0)
-			}
-		}
-	}
-}
-
-// zero stands for a column past the end of b; what it makes is not stored.
-var zero [1]float32
-
-// pack lays the k elements of a row of a or a column of b down, by position in the fold.
-func (t *tiles) pack(dst []float32, step int, src []float32, stride int) {
-	if t.f.Perm != nil {
-		for pos, leaf := range t.f.Perm {
-			dst[pos*step] = src[int(leaf)*stride]
-		}
-		return
-	}
-	for pos := range t.k {
-		dst[pos*step] = src[pos*stride]
-	}
-}
-
 // run computes row blocks lo to hi.
 func (t *tiles) run(lo, hi int) {
 	rows := borrow[float32](t.k * vectorM)
 	stack := borrow[float32]((1 + t.f.Depth) * vectorTile)
 	edge := (*stack)[:vectorTile]
+	w := walk{stack: (*stack)[vectorTile:]}
 	for i := lo * vectorM; i < min(hi*vectorM, t.m); i += vectorM {
-		w := walk{stack: (*stack)[vectorTile:]}
-		w.a, w.rowA, w.stepA = t.rows(i, *rows)
+		top := max(0, min(i, t.m-vectorM))
+		w.a, w.rowA, w.stepA = t.rows(top, *rows)
 		for j := 0; j < t.n; j += vectorN {
-			w.b, w.stepB = t.columns(j)
-			w.c, w.ldc = t.c[i*t.ldc+j:], t.ldc
+			left := max(0, min(j, t.n-vectorN))
+			w.b, w.stepB = t.columns(j, left)
 			if i+vectorM <= t.m && j+vectorN <= t.n {
+				w.c, w.ldc = t.c[i*t.ldc+j:], t.ldc
 				w.fold(t.f)
 				continue
 			}
 			w.c, w.ldc = edge, vectorN
 			w.fold(t.f)
-			for r := range min(vectorM, t.m-i) {
-				copy(t.c[(i+r)*t.ldc+j:][:min(vectorN, t.n-j)], edge[r*vectorN:])
+			for r := i; r < min(i+vectorM, t.m); r++ {
+				copy(t.c[r*t.ldc+j:][:min(vectorN, t.n-j)], edge[(r-top)*vectorN+j-left:])
 			}
 		}
 	}
 	giveBack(rows)
 	giveBack(stack)
-}
-
-// rows are the vectorM rows of a from i, with the distances of rows and of steps; past the
-// end they repeat the last.
-func (t *tiles) rows(i int, buf []float32) (a []float32, row, step int) {
-	if i+vectorM <= t.m && t.f.Perm == nil {
-		return t.a.Data[i*t.a.Row:], t.a.Row, t.a.Col
-	}
-	for r := range vectorM {
-		t.pack(buf[r:], vectorM, t.a.Data[min(i+r, t.m-1)*t.a.Row:], t.a.Col)
-	}
-	return buf, 1, vectorM
-}
-
-// columns are the vectorN columns of b from j, with the distance of steps.
-func (t *tiles) columns(j int) (b []float32, step int) {
-	if j < t.packed {
-		return t.b.Data[j:], t.b.Row
-	}
-	return (*t.panels)[(j-t.packed)*t.k:], vectorN
 }
 
 // walk is one tile of c with the rows of a and the columns of b that make it.

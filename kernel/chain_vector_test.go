@@ -67,6 +67,7 @@ func TestVectorTilesAreThePlainLoop(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	r := rand.New(rand.NewPCG(31, 32))
 	sizes := [][3]int{{1, 1, 1}, {6, 16, 1}, {5, 15, 2}, {7, 17, 3}, {12, 32, 33}, {13, 31, 20}, {1, 50, 9}, {50, 1, 9}, {11, 100, 64}, {130, 70, 65}}
+	sizes = append(sizes, [3]int{packedRows, farApart + 1, 6}, [3]int{farApart + 1, packedPanel, 5}) // rows far apart: packed
 	for _, procs := range []int{1, 3} {
 		runtime.GOMAXPROCS(procs)
 		for _, order := range orders {

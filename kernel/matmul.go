@@ -36,7 +36,7 @@ func MatMul[T libm.Float](c []T, ldc int, a, b Mat[T], m, n, k int, f Fold) {
 	if m == 0 || n == 0 {
 		return
 	}
-	if c, ok := any(c).([]float32); ok && vectorised && k > 0 && Plain[T](f) {
+	if c, ok := any(c).([]float32); ok && vectorised && k > 0 && m*n >= vectorLeast && Plain[T](f) {
 		vectorMatMul(c, ldc, any(a).(Mat[float32]), any(b).(Mat[float32]), m, n, k, f)
 		return
 	}
