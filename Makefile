@@ -1,4 +1,4 @@
-.PHONY: help test check arch fuzz golden bench parity notebooks
+.PHONY: help test check arch fuzz golden learn bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -17,6 +17,7 @@ fuzz: ## every fuzz target for ten seconds
 
 golden: ## rewrite the golden fingerprints and the README's outputs and tables
 	go test ./experiments -run Golden -rewrite
+	go test ./parity -run 'TestParity$$' -rewrite
 	go test ./cmd/firstbit -run README -rewrite
 
 parity: ## make the reference files of parity/testdata again, and load what firstbit writes in transformers
@@ -24,6 +25,9 @@ parity: ## make the reference files of parity/testdata again, and load what firs
 
 notebooks: ## execute the notebooks and compare what they print; scripts/notebooks.sh --rewrite takes the new outputs
 	scripts/notebooks.sh
+
+learn: ## train the hybrid, attention alone and Mamba alone; rewrite the README's table
+	scripts/learn.sh
 
 bench: ## run the benchmarks and rewrite the README's cost table
 	scripts/bench.sh

@@ -268,6 +268,6 @@ func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome) e
 	for _, l := range o.Load {
 		steps[l.Step-1].Experts[l.Layer] = l.Tokens
 	}
-	return printJSON(out, map[string]any{"ok": true, "config": s.Config, "steps": steps, "unigram_entropy": o.Unigram,
+	return printJSON(out, map[string]any{"ok": true, "config": s.Config, "parameters": s.Config.Model.Params(), "steps": steps, "unigram_entropy": o.Unigram,
 		"faults": append([]experiments.FaultReport{}, o.Changed...)})
 }

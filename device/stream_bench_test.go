@@ -1,0 +1,22 @@
+package device
+
+import (
+	"testing"
+
+	"firstbit/lowp"
+	"firstbit/rng"
+)
+
+func BenchmarkDropout(b *testing.B) {
+	s := NewStream("dropout.tp")
+	s.Seed(rng.New(1, s.Name))
+	d, x := New(Options{}), NewTensor(lowp.FP32, 512, 64)
+	m := Dropout(s, 0.1)
+	step := 0
+	for b.Loop() {
+		step++
+		d.At(step, 0, Fwd)
+		m.Forward(d, x)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*x.Len()), "ns/element")
+}
