@@ -56,8 +56,8 @@ type Mask struct {
 // What a recomputation draws from: a copy of the state that the forward found, or by mistake
 // the stream as it stands now.
 var (
-	dropoutMask = &Kernel{Name: "dropout.mask", Fixed: reduce.MustPlan("handle=copy"), Run: runMask(keepOrDrop)}
-	jitterMask  = &Kernel{Name: "jitter.mask", Fixed: reduce.MustPlan("handle=copy"), Run: runMask(jitter)}
+	dropoutMask = &Kernel{Name: "dropout.mask", Fixed: reduce.MustPlan("handle=copy|live"), Run: runMask(keepOrDrop)}
+	jitterMask  = &Kernel{Name: "jitter.mask", Fixed: reduce.MustPlan("handle=copy|live"), Run: runMask(jitter)}
 	mulKernel   = &Kernel{Name: "mul", Run: Width(runMul[float32], runMul[float64])}
 )
 

@@ -31,8 +31,8 @@ var (
 	weightedReLU2 = &device.Kernel{Name: "relu2.prob", Run: device.Width(runWeightedReLU2[float32], runWeightedReLU2[float64])}
 	// The grouped product whose epilogue also makes the gradient of the routing probability.
 	groupedDProb = &device.Kernel{Name: "grouped_gemm", Parts: []device.Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
-		Fixed: reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static; grid=4"),
-		Fast:  reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic; grid=4"),
+		Fixed: reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic; grid=4"),
+		Fast:  reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static; grid=4"),
 		Run:   device.Width(runGroupedDProb[float32], runGroupedDProb[float64])}
 )
 

@@ -36,8 +36,8 @@ var (
 	sigmoidKernel = &device.Kernel{Name: "sigmoid", Run: device.Width(runSigmoid[float32], runSigmoid[float64])}
 	softmaxKernel = &device.Kernel{Name: "softmax", Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run: device.Width(runSoftmax[float32], runSoftmax[float64])}
-	topkKernel = &device.Kernel{Name: "topk", Fixed: reduce.MustPlan("fused=false; tie=native; slots=value; sort=false"),
-		Fast: reduce.MustPlan("fused=true; tie=native; slots=value; sort=false"), Run: device.Width(runTopK[float32], runTopK[float64])}
+	topkKernel = &device.Kernel{Name: "topk", Fixed: reduce.MustPlan("fused=false|true; tie=native|low; slots=value|index; sort=false|true"),
+		Fast: reduce.MustPlan("fused=true|false; tie=native|low; slots=value|index; sort=false|true"), Run: device.Width(runTopK[float32], runTopK[float64])}
 	gatherKernel    = &device.Kernel{Name: "gather", Run: device.Width(runGather[float32], runGather[float64])}
 	normalizeKernel = &device.Kernel{Name: "normalize", Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run: device.Width(runNormalize[float32], runNormalize[float64])}

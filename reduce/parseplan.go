@@ -9,7 +9,10 @@ import (
 
 // ParsePlan reads "k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low". The accumulate
 // format is fp32 unless given; "k:seq/fp32/fma" fuses products. Names are letters, digits, _, - and dots.
-func ParsePlan(s string) (Plan, error) {
+func ParsePlan(s string) (Plan, error) { return parsePlan(s, false) }
+
+// parsePlan reads a plan; one of a kernel may list the words of a choice.
+func parsePlan(s string, ofKernel bool) (Plan, error) {
 	var p plan
 	items := strings.SplitN(s, ";", maxItems+1)
 	if len(items) > maxItems {
@@ -19,14 +22,14 @@ func ParsePlan(s string) (Plan, error) {
 		if item = strings.TrimSpace(item); item == "" {
 			continue
 		}
-		if err := p.parseItem(item); err != nil {
+		if err := p.parseItem(item, ofKernel); err != nil {
 			return Plan{}, fmt.Errorf("plan item %.80q: %w", item, err)
 		}
 	}
 	return p.plan(), nil
 }
 
-func (p *plan) parseItem(item string) error {
+func (p *plan) parseItem(item string, ofKernel bool) error {
 	i := strings.IndexAny(item, ":=")
 	if i < 0 {
 		return errItem
@@ -43,10 +46,16 @@ func (p *plan) parseItem(item string) error {
 		p.reductions = append(p.reductions, r)
 		return err
 	}
-	if value == "" || strings.ContainsFunc(value, notInValue) {
-		return errItem
+	words := []string{value}
+	if ofKernel {
+		words = strings.Split(value, "|")
 	}
-	p.choices = append(p.choices, Choice{name, value})
+	for _, w := range words {
+		if w == "" || strings.ContainsFunc(w, notInValue) {
+			return errItem
+		}
+	}
+	p.choices = append(p.choices, Choice{name, words[0], words})
 	return nil
 }
 
@@ -54,7 +63,7 @@ func notInName(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.'
 }
 
-func notInValue(c rune) bool { return c <= ' ' || c > '~' || c == ':' || c == '=' }
+func notInValue(c rune) bool { return c <= ' ' || c > '~' || c == ':' || c == '=' || c == '|' }
 
 func parseReduction(name, s string) (Reduction, error) {
 	parts := strings.Split(s, "/")
@@ -83,9 +92,10 @@ func parseReduction(name, s string) (Reduction, error) {
 	return r, nil
 }
 
-// MustPlan is ParsePlan for constants.
+// MustPlan is ParsePlan for constants. A kernel's lists what its choices may be, first what they are
+// unless told otherwise: "sched=static|dynamic". A word without others is the only one; a number may be any.
 func MustPlan(s string) Plan {
-	p, err := ParsePlan(s)
+	p, err := parsePlan(s, true)
 	if err != nil {
 		panic("reduce: a constant plan does not parse: " + err.Error())
 	}

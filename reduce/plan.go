@@ -27,8 +27,25 @@ func (r Reduction) String() string {
 	return s
 }
 
-// Choice is one named decision that is not a sum.
-type Choice struct{ Name, Value string }
+// Choice is one named decision that is not a sum: a number of at least 1, or one of a few words.
+type Choice struct {
+	Name, Value string
+	words       []string // all that a word may be
+}
+
+// takes tells what is wrong with another value for the choice.
+func (c Choice) takes(value string) error {
+	if _, err := strconv.Atoi(c.Value); err == nil {
+		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > maxLeaves || strconv.Itoa(n) != value {
+			return fmt.Errorf("plan choice %s=%s: must be a number from 1 to %d", c.Name, value, maxLeaves)
+		}
+		return nil
+	}
+	if !slices.Contains(c.words, value) {
+		return fmt.Errorf("plan choice %s=%s: must be %s", c.Name, value, strings.Join(c.words, " or "))
+	}
+	return nil
+}
 
 // Plan is all that a kernel's bits depend on besides its inputs. It is immutable;
 // the zero value is the plan without choices.
@@ -167,8 +184,8 @@ func (p Plan) Reductions() []Reduction {
 	return slices.Clone(p.p.reductions)
 }
 
-// With puts the items of q over those of p. An item p does not have, of another
-// sort, or with a word where p has a number is an error.
+// With puts the items of q over those of p. An item p does not have, of another sort, or a value
+// that p's choice cannot have is an error.
 func (p Plan) With(q Plan) (Plan, error) {
 	if q.p == nil {
 		return p, nil
@@ -199,12 +216,10 @@ func (p Plan) With(q Plan) (Plan, error) {
 			}
 			return Plan{}, p.unknown(c.Name, "choice")
 		}
-		if _, err := strconv.Atoi(out.choices[i].Value); err == nil {
-			if n, err := strconv.Atoi(c.Value); err != nil || n < 1 || n > maxLeaves {
-				return Plan{}, fmt.Errorf("plan choice %s=%s: must be a number from 1 to %d", c.Name, c.Value, maxLeaves)
-			}
+		if err := out.choices[i].takes(c.Value); err != nil {
+			return Plan{}, err
 		}
-		out.choices[i] = c
+		out.choices[i].Value = c.Value
 	}
 	return out.plan(), nil
 }

@@ -11,7 +11,7 @@ import (
 	"firstbit/trace"
 )
 
-var kernel = &device.Kernel{Name: "k", Fixed: reduce.MustPlan("n:seq/fp32; tie=low"), Fast: reduce.MustPlan("n:arrival/fp32; tie=low"),
+var kernel = &device.Kernel{Name: "k", Fixed: reduce.MustPlan("n:seq/fp32; tie=low|naive"), Fast: reduce.MustPlan("n:arrival/fp32; tie=low|naive"),
 	Parts: []device.Part{{Name: "k.part", Outs: []string{"y"}}}}
 
 func planOf(t *testing.T, tuner *Tuner, step int) string {
