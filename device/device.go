@@ -34,6 +34,7 @@ type rank struct {
 	step     int
 	micro    int
 	phase    Phase
+	err      error
 }
 
 // Options are what a Device is made with.

@@ -1,15 +1,36 @@
 package device
 
-import "firstbit/kernel"
+import (
+	"fmt"
 
-// Fold is the named reduction of the Call's Plan, resolved for n leaves.
+	"firstbit/kernel"
+	"firstbit/reduce"
+)
+
+// Fold is the named reduction of the Call's Plan, resolved for n leaves. An order that is not one for
+// n leaves is reported by Device.Err, and the sum runs in sequence.
 func (c *Call) Fold(name string, n int) kernel.Fold {
 	r := c.Plan.Reduction(name)
+	if n > 0 && !r.Order.Fits(n) {
+		c.dev.misfit(c, r, n)
+		r.Order = reduce.Seq
+	}
 	if !r.Order.Concrete() {
 		r.Order = c.Order(name, n)
 	}
 	return kernel.Fold{Program: r.Order.Program(n), Acc: r.Acc, FMA: r.FMA}
 }
+
+// misfit keeps the first order that is not one for the sum it was set for: kernels have no errors, and
+// only they know how many leaves there are.
+func (r *rank) misfit(c *Call, sum reduce.Reduction, n int) {
+	if r.err == nil {
+		r.err = fmt.Errorf("plan for %s (%s): %.80s: is not an order of %d values", c.ID.Path, c.Kernel.Name, sum, n)
+	}
+}
+
+// Err is the first Plan that did not fit what its Call had to add.
+func (d *Device) Err() error { return d.err }
 
 // Width makes a Kernel's Run of its two instantiations: float64 when any
 // tensor of the Call is fp64, else float32.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/reduce"
 	"firstbit/rng"
@@ -196,4 +197,29 @@ func TestPhaseNames(t *testing.T) {
 		names = append(names, k.String())
 	}
 	require.ElementsMatch(t, []string{"metric", "state", "collective", "p2p", "draw", "batch", "optim", "load", "recompute", "module", "op", "kernel"}, names)
+}
+
+// An order that is not one for what its Call has to add is reported, not run, and does not stop the run.
+func TestOrdersThatDoNotFitAreReported(t *testing.T) {
+	sum := func(plan string, n int) ([]float32, error) {
+		k := &Kernel{Name: "sum", Fixed: reduce.MustPlan(plan)}
+		dev := New(Options{})
+		dev.At(1, 0, Fwd)
+		c := dev.In("here").Open("y", k)
+		y := c.Write("y", lowp.FP32, 1)
+		x := []float32{1, 0x1p25, 1, -0x1p25}
+		c.Body = func(c *Call) { y.F32()[0] = kernel.Sum(c.Fold("n", n), x, 1) }
+		c.Do()
+		return y.F32(), dev.Err()
+	}
+	got, err := sum("n:given(1 3 0 2)", 4)
+	require.NoError(t, err)
+	require.Equal(t, []float32{2}, got)
+	for _, plan := range []string{"n:given(1 0)", "n:splitk(2,given(0 1 2))"} {
+		got, err = sum(plan, 4)
+		require.EqualError(t, err, "plan for here.y (sum): "+plan+"/fp32: is not an order of 4 values")
+		require.Equal(t, []float32{0}, got, "in sequence")
+	}
+	_, err = sum("n:given(1 0)", 0)
+	require.NoError(t, err, "of nothing there is one order")
 }

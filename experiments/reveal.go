@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -124,13 +125,14 @@ func (r revealable) reveal(policies []*tune.Policy, n int, s device.Schedule) (r
 			next(c)
 		}
 	}
+	var dev *device.Device
 	sum := func(x []float32) float32 { // a device of its own: the same ID each time, so the same arrival
-		dev := device.New(device.Options{Schedule: s}, tuner.Middleware, watch)
+		dev = device.New(device.Options{Schedule: s}, tuner.Middleware, watch)
 		dev.At(1, 0, device.Bwd)
 		return r.run(dev, x)
 	}
 	sum(make([]float32, n))
-	if err := tuner.Err(); err != nil {
+	if err := cmp.Or(tuner.Err(), dev.Err()); err != nil {
 		return reduce.Revealed{}, plan, err
 	}
 	out, err := reduce.Reveal(n, sum, plan.Reduction(r.reduction).Acc)

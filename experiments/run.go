@@ -3,6 +3,7 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,6 +157,7 @@ func (s *Spec) choices() (choices, error) {
 // session is a run put together, before its first step.
 type session struct {
 	choices
+	device  *device.Device
 	trainer *train.Trainer
 	tracer  *trace.Tracer // nil: no trace
 	outcome *Outcome
@@ -218,7 +220,8 @@ func (s *Spec) assemble() (*session, error) {
 	if s.watch != nil {
 		chain = append(chain, s.watch)
 	}
-	run.trainer, err = train.New(s.Config, device.New(device.Options{Schedule: s.Schedule}, chain...))
+	run.device = device.New(device.Options{Schedule: s.Schedule}, chain...)
+	run.trainer, err = train.New(s.Config, run.device)
 	if err != nil {
 		if run.tracer != nil {
 			run.tracer.Remove()
@@ -252,11 +255,11 @@ func (r *session) loop(s *Spec) error {
 	return nil
 }
 
-func (c *choices) err() error {
-	if err := c.tuner.Err(); err != nil {
+func (r *session) err() error {
+	if err := cmp.Or(r.tuner.Err(), r.device.Err()); err != nil {
 		return err
 	}
-	for _, f := range c.injector.Faults {
+	for _, f := range r.injector.Faults {
 		if err := f.Err(); err != nil {
 			return err
 		}

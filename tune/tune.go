@@ -67,7 +67,8 @@ func (t *Tuner) Middleware(next device.Runner) device.Runner {
 		if t.Recipe == "fast" && !c.Kernel.Fast.Empty() {
 			c.Plan = c.Kernel.Fast
 		}
-		if len(t.Policies) > 0 {
+		// A weight is drawn under the name of the Call that computes with it, and has nothing to choose.
+		if len(t.Policies) > 0 && c.ID.Phase != device.Init {
 			t.apply(c)
 		}
 		next(c)

@@ -47,6 +47,25 @@ func TestRecipesAndPolicies(t *testing.T) {
 	require.Equal(t, []int{1, 0}, []int{same.Calls, same.Hits}, "named, but nothing changed")
 }
 
+// A weight and the product it is in have one name; a policy for the name is the product's.
+func TestInitialDrawsHaveNothingToChoose(t *testing.T) {
+	tuner := &Tuner{Recipe: "fixed", Policies: []*Policy{policy(t, "wq n:reverse", nil)}}
+	dev := device.New(device.Options{}, tuner.Middleware)
+	for phase, k := range map[device.Phase]*device.Kernel{device.Init: {Name: "normal"}, device.Fwd: kernel} {
+		dev.At(1, 0, phase)
+		c := dev.Open("wq", k)
+		c.Write("y", lowp.FP32, 1)
+		c.Body = nil
+		c.Do()
+	}
+	require.NoError(t, tuner.Err())
+	require.Equal(t, 1, tuner.Policies[0].Hits)
+	dev.At(2, 0, device.Bwd) // negative control
+	c := dev.Open("wq", &device.Kernel{Name: "no choice"})
+	c.Do()
+	require.ErrorContains(t, tuner.Err(), "nothing to choose")
+}
+
 func TestMisfitsAreErrors(t *testing.T) {
 	tuner := &Tuner{Recipe: "fixed", Policies: []*Policy{policy(t, "*.name k:seq", nil)}}
 	planOf(t, tuner, 1)
