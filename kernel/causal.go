@@ -32,6 +32,13 @@ func causal[T libm.Float](f Fold, c, w, x Mat[T], s AttentionShape, keep side) {
 // addRows adds n weighted rows of x to dst, one after another; four at a time, since dst then
 // travels to memory and back a quarter as often.
 func addRows[T libm.Float](dst, w []T, sw int, x []T, ld, n int) {
+	if d, ok := any(dst).([]float32); ok && vectorised && len(d) >= 8 && n > 0 {
+		done := vectorRows(d, any(w).([]float32), sw, any(x).([]float32), ld, n)
+		dst, x = dst[done:], x[done:]
+	}
+	if len(dst) == 0 {
+		return
+	}
 	i := 0
 	for ; i+4 <= n; i += 4 {
 		w0, w1, w2, w3 := w[i*sw], w[(i+1)*sw], w[(i+2)*sw], w[(i+3)*sw]

@@ -32,3 +32,8 @@ func pack6(dst, src *float32, step, n int)
 //
 //go:noescape
 func transpose8(dst, src *float32, ld, n int)
+
+// addRows8 is addRows over columns elements of dst, a multiple of 8, with n ≥ 1.
+//
+//go:noescape
+func addRows8(dst, w *float32, sw int, x *float32, ld, n, columns int)

@@ -18,3 +18,5 @@ func pack16(dst, src *float32, step, n int) { panic(noVectors) }
 func pack6(dst, src *float32, step, n int) { panic(noVectors) }
 
 func transpose8(dst, src *float32, ld, n int) { panic(noVectors) }
+
+func addRows8(dst, w *float32, sw int, x *float32, ld, n, columns int) { panic(noVectors) }

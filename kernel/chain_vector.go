@@ -122,3 +122,11 @@ func (w *walk) slot(i int) (c *float32, ldc int) {
 	}
 	return &w.stack[i*vectorTile], vectorN
 }
+
+// vectorRows is addRows over as many columns as fill vector registers. It returns their number.
+func vectorRows(dst, w []float32, sw int, x []float32, ld, n int) int {
+	columns := len(dst) &^ 7
+	_, _ = w[(n-1)*sw], x[(n-1)*ld+columns-1] // nothing checks bounds from here on
+	addRows8(&dst[0], &w[0], sw, &x[0], ld, n, columns)
+	return columns
+}

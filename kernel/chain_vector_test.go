@@ -189,3 +189,23 @@ func TestVectorTilesAllocNothing(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(100, func() { MatMul(c, n, RowMajor(a, k), RowMajor(b, k).T(), m, n, k, f) }), order)
 	}
 }
+
+// Weighted rows by vector against the plain loop, at widths about those of registers.
+func TestVectorRowsAreThePlainLoop(t *testing.T) {
+	needVectors(t)
+	r := rand.New(rand.NewPCG(41, 42))
+	for width := range 75 {
+		for _, n := range []int{0, 1, 2, 5, 9} {
+			for sw := range 3 {
+				at := r.IntN(4)
+				ld := width + r.IntN(3)
+				w, x := edgy32(r, n*sw+1+at)[at:], edgy32(r, n*ld+1+at)[at:]
+				got := edgy32(r, width+9+at)[at:]
+				want := append([]float32(nil), got...)
+				addRows(got[:width], w, sw, x, ld, n)
+				plainly(func() { addRows(want[:width], w, sw, x, ld, n) })
+				requireSameBits(t, want, got, "%d rows of %d", n, width)
+			}
+		}
+	}
+}
