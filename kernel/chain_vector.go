@@ -54,13 +54,22 @@ func vectorMatMul(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold) 
 
 // run computes row blocks lo to hi.
 func (t *tiles) run(lo, hi int) {
-	rows := borrow[float32](t.k * vectorM)
-	stack := borrow[float32]((1 + t.f.Depth) * vectorTile)
-	edge := (*stack)[:vectorTile]
-	w := walk{stack: (*stack)[vectorTile:]}
+	var edge [vectorTile]float32
+	var w walk
+	var rows []float32
+	if t.packsA {
+		lent := borrow[float32](t.k * vectorM)
+		defer giveBack(lent)
+		rows = *lent
+	}
+	if !t.f.InOrder {
+		lent := borrow[float32](t.f.Depth * vectorTile)
+		defer giveBack(lent)
+		w.stack = *lent
+	}
 	for i := lo * vectorM; i < min(hi*vectorM, t.m); i += vectorM {
 		top := max(0, min(i, t.m-vectorM))
-		w.a, w.rowA, w.stepA = t.rows(top, *rows)
+		w.a, w.rowA, w.stepA = t.rows(top, rows)
 		for j := 0; j < t.n; j += vectorN {
 			left := max(0, min(j, t.n-vectorN))
 			w.b, w.stepB = t.columns(j, left)
@@ -69,15 +78,13 @@ func (t *tiles) run(lo, hi int) {
 				w.fold(t.f)
 				continue
 			}
-			w.c, w.ldc = edge, vectorN
+			w.c, w.ldc = edge[:], vectorN
 			w.fold(t.f)
 			for r := i; r < min(i+vectorM, t.m); r++ {
 				copy(t.c[r*t.ldc+j:][:min(vectorN, t.n-j)], edge[(r-top)*vectorN+j-left:])
 			}
 		}
 	}
-	giveBack(rows)
-	giveBack(stack)
 }
 
 // walk is one tile of c with the rows of a and the columns of b that make it.

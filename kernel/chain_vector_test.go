@@ -83,6 +83,46 @@ func TestVectorTilesAreThePlainLoop(t *testing.T) {
 	}
 }
 
+// Any sizes, orders and layouts.
+func TestVectorTilesAtRandom(t *testing.T) {
+	needVectors(t)
+	r := rand.New(rand.NewPCG(43, 44))
+	for range 1000 {
+		m, n, k, la, lb := 1+r.IntN(60), 1+r.IntN(70), 1+r.IntN(50), layouts[r.IntN(len(layouts))], layouts[r.IntN(len(layouts))]
+		order := orders[r.IntN(len(orders))]
+		checkVector(t, r, fmt.Sprintf("%s %d×%d×%d a %s b %s", order, m, n, k, la.name, lb.name), m, n, foldOf(order, k), la.make, lb.make)
+	}
+}
+
+// An element of a full tile, of one that reaches back, and of one that is padded, asked as a black box.
+func TestVectorTilesAddByTheirPlan(t *testing.T) {
+	needVectors(t)
+	for _, order := range orders {
+		for _, k := range []int{1, 2, 7, 19} {
+			for _, at := range [][4]int{{8, 21, 5, 15}, {8, 21, 7, 20}, {3, 9, 2, 8}} { // m, n, row, column
+				m, n, row, column := at[0], at[1], at[2], at[3]
+				requireOrder(t, fmt.Sprintf("%v by %s over %d", at, order, k), k, reduce.MustOrder(order).Tree(k), lowp.FP32, func(x []float32) float32 {
+					a, c := make([]float32, m*k), make([]float32, m*n)
+					copy(a[row*k:], x)
+					MatMul(c, n, RowMajor(a, k), RowMajor(ones32(k*n), n), m, n, k, foldOf(order, k))
+					return c[row*n+column]
+				})
+			}
+		}
+	}
+}
+
+// The plain loop is what other processors run: the tests of plans and definitions hold it here too.
+func TestThePlainLoopWhereThereAreVectorTiles(t *testing.T) {
+	needVectors(t)
+	plainly(func() {
+		TestKernelsAddByTheirPlan(t)
+		TestMatMulIsItsDefinition(t)
+		TestCausalIsItsDefinition(t)
+	})
+	require.True(t, vectorised)
+}
+
 func checkVector(t *testing.T, r *rand.Rand, what string, m, n int, f Fold, la, lb func([]float32, int, int) Mat[float32]) {
 	t.Helper()
 	k, ldc, at := f.N, n+r.IntN(3), r.IntN(4)

@@ -44,6 +44,8 @@ for args in "--precision fp32" "--precision bf16 --recipe fast --schedule 7 --se
     GOMAXPROCS=$p "$dir/native" $command >"$dir/got"
     same "GOMAXPROCS=$p" "$dir/want" "$dir/got"
   done
+  GODEBUG=cpu.avx2=off "$dir/native" $command >"$dir/got"
+  same "without AVX2" "$dir/want" "$dir/got"
   "$dir/native" $command --trace "$dir/trace$i" --level kernel >"$dir/got"
   same "traced at kernel level" "$dir/want" "$dir/got"
   "$qemu" "$dir/arm64" $command >"$dir/got"
