@@ -6,11 +6,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"firstbit/lowp"
 	"firstbit/trace"
 )
+
+const unconfirmed = "unconfirmed: no bytes were dumped at the root"
 
 // settle compares the dumped bytes of the root's outputs, where both traces kept them.
 func (r *Report) settle(p *pair) {
@@ -18,7 +21,7 @@ func (r *Report) settle(p *pair) {
 		return
 	}
 	if r.First.Verdict == "origin" {
-		r.Evidence = append(r.Evidence, "unconfirmed: no bytes were dumped at the root")
+		r.Evidence = append(r.Evidence, unconfirmed)
 	}
 	for i := range r.A.Out {
 		if i >= len(r.B.Out) || sigEqual(&r.A.Out[i], &r.B.Out[i]) || r.A.Out[i].Dump == "" || r.B.Out[i].Dump == "" {
@@ -46,8 +49,10 @@ func (r *Report) Confirm(dirA, dirB string) error {
 			return err
 		}
 		if bytes != nil {
-			r.Bytes, r.Confirmed = bytes, true
-			r.Evidence[len(r.Evidence)-1] = "confirmed by the dumped bytes"
+			r.Bytes = bytes
+			if i := slices.Index(r.Evidence, unconfirmed); i >= 0 { // bytes written settle who wrote, nothing else
+				r.Evidence[i], r.Confirmed = "confirmed by the dumped bytes", true
+			}
 			return nil
 		}
 	}

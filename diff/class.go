@@ -55,15 +55,28 @@ func planClass(a, b string) (string, []string) {
 	p, errA := reduce.ParsePlan(a)
 	q, errB := reduce.ParsePlan(b)
 	if errA == nil && errB == nil {
-		other := func(name string) bool { return p.Has(name) && q.Has(name) && p.Choice(name) != q.Choice(name) }
+		other := func(name string) bool {
+			v, w := choice(p, name), choice(q, name)
+			return v != "" && w != "" && v != w
+		}
 		switch {
-		case other("tie"), other("fused") && p.Choice("tie") == "native":
+		case other("tie"), other("fused") && choice(p, "tie") == "native":
 			return "tie", []string{fmt.Sprintf("plans differ in how they break ties: %q and %q", a, b)}
 		case other("handle"):
 			return "state", []string{fmt.Sprintf("plans differ in the random state they draw from: %q and %q", a, b)}
 		}
 	}
 	return "tuner", []string{fmt.Sprintf("plans differ: %q and %q", a, b)}
+}
+
+// choice is the value of a plan's choice, empty where it has none: a trace may hold any plan.
+func choice(p reduce.Plan, name string) string {
+	for _, c := range p.Choices() {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	return ""
 }
 
 // depends tells whether a plan's bits depend on arrival.

@@ -187,6 +187,9 @@ func (p *pair) verdict(all []*pair) (string, []string) {
 		}
 		return "outside-window", []string{"state differs where the window starts: " + a.Name}
 	case a.Kind == "metric" || a.Kind == "module":
+		if verdict, why := p.inputsDiffer(a, b); a.Kind == "metric" && verdict == "memory" {
+			return verdict, why
+		}
 		return "narrow", []string{a.Kind + " records name no root: its Calls lie deeper"}
 	case sigsEqual(a.In, b.In):
 		return p.outputsDiffer(a, all)

@@ -78,6 +78,11 @@ func TestReadingRules(t *testing.T) {
 		{"inputs equal, outputs differ", "op", "origin", "hardware", "investigate-call", []trace.Record{rec("op", "l", "x", l("a=1"), l("y=1"))}, []trace.Record{rec("op", "l", "x", l("a=1"), l("y=2"))}},
 		{"a view", "op", "blind-spot", "", "trace-upstream", []trace.Record{view}, []trace.Record{viewB}},
 		{"a metric names no root", "op", "narrow", "", "trace-deeper", []trace.Record{rec("metric", "", "loss", l("v=1"), nil)}, []trace.Record{rec("metric", "", "loss", l("v=2"), nil)}},
+		{"what the state's fingerprint read last changed", "semantic", "memory", "memory", "investigate-call",
+			[]trace.Record{rec("draw", "l", "mask", nil, l("s=1")), rec("metric", "", "state", l("rng=1<fwd l.mask"), l("d=1"))},
+			[]trace.Record{rec("draw", "l", "mask", nil, l("s=1")), rec("metric", "", "state", l("rng=2<fwd l.mask"), l("d=2"))}},
+		{"a metric of what is not traced", "semantic", "narrow", "", "trace-deeper",
+			[]trace.Record{rec("metric", "", "loss", l("v=1<opt metrics.loss"), nil)}, []trace.Record{rec("metric", "", "loss", l("v=2<opt metrics.loss"), nil)}},
 		{"producer wrote the same", "op", "memory", "memory", "investigate-call",
 			[]trace.Record{same, rec("op", "l", "x", l("a=1<fwd l.first"), l("y=1"))}, []trace.Record{same, rec("op", "l", "x", l("a=9<fwd l.first"), l("y=2"))}},
 		{"producer ought to be traced", "op", "blind-spot", "", "trace-upstream",
@@ -148,6 +153,9 @@ func TestClassesOfChoice(t *testing.T) {
 		require.Equal(t, want, *r.Class, "both under schedule %s", schedule)
 	}
 	require.Equal(t, "tuner", *pair("k:seq/fp32", "k:splitk(4)/fp32").Class)
+	for _, odd := range [][2]string{{"fused=true", "fused=false"}, {"tie:seq", "tie:reverse"}, {"tie:seq", "tie=low"}, {"handle:seq", "handle=live"}, {"", "tie=low"}, {"k", "k"}} {
+		require.NotPanics(t, func() { pair(odd[0], odd[1]) }, "a trace of another maker: %v", odd)
+	}
 	require.Equal(t, "tie", *pair("fused=true; tie=native", "fused=false; tie=native").Class)
 	require.Equal(t, "tie", *pair("fused=true; tie=low", "fused=true; tie=native").Class)
 	require.Equal(t, "tuner", *pair("tie=native; slots=value", "tie=native; slots=index").Class, "slots are no matter of ties")

@@ -184,6 +184,14 @@ func (p Plan) Reductions() []Reduction {
 	return slices.Clone(p.p.reductions)
 }
 
+// Choices lists the named decisions that are not sums.
+func (p Plan) Choices() []Choice {
+	if p.p == nil {
+		return nil
+	}
+	return slices.Clone(p.p.choices)
+}
+
 // With puts the items of q over those of p. An item p does not have, of another sort, or a value
 // that p's choice cannot have is an error.
 func (p Plan) With(q Plan) (Plan, error) {

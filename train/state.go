@@ -43,9 +43,11 @@ func (t *Trainer) States() []State {
 	return append(s, State{"data.consumed", position})
 }
 
+func (t *Trainer) showsState() bool { return t.StateAt != nil && t.StateAt(t.step) }
+
 // records shows every tensor at the start of a traced window.
 func (t *Trainer) records() {
-	if t.StateAt == nil || !t.StateAt(t.step) {
+	if !t.showsState() {
 		return
 	}
 	t.dev.At(t.step, 0, device.Init)
@@ -57,9 +59,15 @@ func (t *Trainer) records() {
 	}
 }
 
-// stateDigest is XXH3-128 over the names and digests of all states, shown as a metric record.
+// stateDigest is XXH3-128 over the names and digests of all states, shown as a metric record. Where
+// a traced window starts it shows what it read: of what changed after its last Call, nothing else tells.
 func (t *Trainer) stateDigest() string {
 	c := t.dev.OpenKind(device.Metric, "state", valueKernel)
+	if t.showsState() {
+		for _, s := range t.States() {
+			c.Read(s.Name, s.Tensor)
+		}
+	}
 	out := c.Write("digest", lowp.INT32, 4)
 	if c.Body == nil {
 		c.Body = func(c *device.Call) { t.fingerprint(c.Out[0].I32()) }
