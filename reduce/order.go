@@ -1,6 +1,7 @@
 package reduce
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,13 +11,18 @@ import (
 //
 // The trees for n = 10:
 //
-//	seq         (((((((((0 1) 2) 3) 4) 5) 6) 7) 8) 9)
-//	reverse     (((((((((9 8) 7) 6) 5) 4) 3) 2) 1) 0)
-//	pairwise    ((((0 1) (2 3)) ((4 5) (6 7))) (8 9))
-//	blocked(4)  (((((0 1) 2) 3) (((4 5) 6) 7)) (8 9))
-//	lanes(4)    ((((0 4) 8) (2 6)) (((1 5) 9) (3 7)))
-//	splitk(4)   (((((0 1) 2) ((3 4) 5)) ((6 7) 8)) 9)
-//	perm(7)     (((((((((8 1) 5) 9) 0) 4) 3) 2) 6) 7)
+//	seq           (((((((((0 1) 2) 3) 4) 5) 6) 7) 8) 9)
+//	reverse       (((((((((9 8) 7) 6) 5) 4) 3) 2) 1) 0)
+//	pairwise      ((((0 1) (2 3)) ((4 5) (6 7))) (8 9))
+//	blocked(4)    (((((0 1) 2) 3) (((4 5) 6) 7)) (8 9))
+//	lanes(4)      ((((0 4) 8) (2 6)) (((1 5) 9) (3 7)))
+//	splitk(4)     (((((0 1) 2) ((3 4) 5)) ((6 7) 8)) 9)
+//	perm(7)       (((((((((8 1) 5) 9) 0) 4) 3) 2) 6) 7)
+//	ring(3)       (((((((((4 5) 6) 7) 8) 9) 0) 1) 2) 3)
+//	symmetric(3)  (((((((((3 4) 5) 6) 7) 8) 9) 0) 1) 2)
+//	nccltree(0)   (0 ((8 ((4 ((2 1) 3)) ((6 5) 7))) 9))
+//	nccltree(1)   (9 ((1 ((5 ((7 8) 6)) ((3 4) 2))) 0))
+//	nccltree(0,4) ((((3 2) 1) 0) ((9 8) (((7 6) 5) 4)))
 //
 // seq and reverse run along the index. pairwise halves at the largest power of two below
 // n. blocked(b) adds blocks of b in sequence and joins them pairwise. lanes(w) keeps w strided
@@ -25,9 +31,17 @@ import (
 // given order: splitk(4,arrival). perm(seed) is a sequence over a permutation drawn from the seed,
 // given(2 0 1) over one written out. arrival is the order in which contributions come; it
 // depends on the call and must be resolved to given(…) first.
+//
+// The rest are orders of collectives, whose values are the ranks'. ring(c) is chunk c of a ring: from the rank after c once
+// around to c itself. symmetric(r) is what rank r makes of its part: its own value first, then around. nccltree(t) is the
+// first or second of a double binary tree: a rank's own value, then its kids; with nccltree(t,node) over nodes of
+// so many ranks, and a chain inside each. Which chunk, owner or tree depends on where an element lies in its message, so
+// ring, symmetric and nccltree without it must be resolved first.
 type Order struct {
 	kind  kind
+	at    bool // of an order that depends on the place: arg says which
 	arg   uint64
+	node  int // ranks of a node of nccltree
 	given []int
 	inner *Order // how splitk joins its slices; nil: seq
 	cache *programCache
@@ -45,13 +59,17 @@ const (
 	perm
 	given
 	arrival
+	ring
+	nccltree
+	symmetric
 	kinds
 )
 
-var kindNames = [kinds]string{"seq", "reverse", "pairwise", "blocked", "lanes", "splitk", "perm", "given", "arrival"}
+var kindNames = [kinds]string{"seq", "reverse", "pairwise", "blocked", "lanes", "splitk", "perm", "given", "arrival", "ring", "nccltree", "symmetric"}
 
 // Allowed describes the orders for error messages.
-const Allowed = "seq, reverse, pairwise, blocked(b), lanes(w), splitk(s), splitk(s,ORDER), perm(seed), given(2 0 1), arrival"
+const Allowed = "seq, reverse, pairwise, blocked(b), lanes(w), splitk(s), splitk(s,ORDER), perm(seed), given(2 0 1), arrival, " +
+	"ring, ring(c), nccltree, nccltree(t), nccltree(t,node), symmetric, symmetric(r)"
 
 // The orders without parameters.
 var (
@@ -70,6 +88,8 @@ func Given(order []int) Order {
 func (o Order) String() string {
 	name := kindNames[o.kind]
 	switch o.kind {
+	case ring, nccltree, symmetric:
+		return o.placeString()
 	case blocked, lanes, perm:
 		return fmt.Sprintf("%s(%d)", name, o.arg)
 	case splitk:
@@ -87,33 +107,55 @@ func (o Order) String() string {
 	return name
 }
 
+// Kind is the order's name without what it takes.
+func (o Order) Kind() string { return kindNames[o.kind] }
+
 // Context is what a concrete order can depend on besides n.
 type Context struct {
 	// Arrival draws the order in which n contributions come.
 	Arrival func(n int) []int
+	// Part says where the element lies: the chunk of a ring, 0 or 1 for the trees of nccltree, the owner of
+	// a symmetric kernel's part.
+	Part int
+	// Ring lists the ranks as they stand in the ring; nil: 0, 1, 2, …
+	Ring []int
+	// Node is the number of ranks of a node, for nccltree; 0 or 1: every rank is a node.
+	Node int
 }
 
-// Concrete tells whether the order is the same for every call.
-func (o Order) Concrete() bool {
-	return o.kind != arrival && (o.inner == nil || o.inner.Concrete())
-}
+// Concrete tells whether the order is the same for every call and element.
+func (o Order) Concrete() bool { return !o.Arrives() && !o.unplaced() }
 
-// Fits tells whether the order is one for n values: a permutation written out is for its length alone.
-func (o Order) Fits(n int) bool {
+// Arrives tells whether the order depends on arrival.
+func (o Order) Arrives() bool { return o.kind == arrival || o.inner != nil && o.inner.Arrives() }
+
+// Check tells why the order is not one for n values: a permutation written out is for its length alone,
+// a chunk for rings that have it, and what depends on the place must say it.
+func (o Order) Check(n int) error {
 	switch {
-	case o.kind == given:
-		return len(o.given) == n
+	case o.kind == given && len(o.given) != n,
+		o.kind.placed() && o.kind != nccltree && o.at && int(o.arg) >= max(n, 1):
+		return fmt.Errorf("is not an order of %d values", n)
+	case o.kind.placed() && !o.at:
+		return errUnplaced
 	case o.inner != nil:
-		return o.inner.Fits(o.slices(n))
+		return o.inner.Check(o.slices(n))
 	}
-	return true
+	return nil
 }
 
-// Resolve gives the concrete order for n values: what arrives is written out.
+var errUnplaced = errors.New("depends on where an element lies: say ring(c), nccltree(t), nccltree(t,node) or symmetric(r)")
+
+// Fits tells whether Check has nothing to say.
+func (o Order) Fits(n int) bool { return o.Check(n) == nil }
+
+// Resolve gives the concrete order for n values: what arrives is written out, what depends on the place says which.
 func (o Order) Resolve(c Context, n int) Order {
 	switch {
 	case o.kind == arrival:
 		return Given(c.Arrival(n))
+	case o.kind.placed() && !o.at:
+		return o.place(c, n)
 	case !o.Concrete():
 		inner := o.inner.Resolve(c, o.slices(n))
 		o.inner, o.cache = &inner, new(programCache)
@@ -164,6 +206,8 @@ func (o Order) Tree(n int) Tree {
 			panic("reduce: a given order is of another length than the sum")
 		}
 		return Chain(o.given)
+	case ring, nccltree, symmetric:
+		return o.placedTree(n)
 	}
 	panic("reduce: arrival has no tree until it is resolved")
 }

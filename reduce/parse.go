@@ -39,6 +39,10 @@ func parseOrder(s string, nested int) (Order, error) {
 		if hasArgs {
 			err = errors.New("takes no argument")
 		}
+	case ring, nccltree, symmetric:
+		if hasArgs {
+			err = o.parsePlace(args)
+		}
 	case given:
 		if !hasArgs {
 			return o, errors.New("needs a permutation")

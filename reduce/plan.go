@@ -164,7 +164,7 @@ func (p Plan) Varies() bool {
 		return false
 	}
 	for _, r := range p.p.reductions {
-		if !r.Order.Concrete() {
+		if r.Order.Arrives() {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ type Program struct {
 	Perm    []int32 // nil: position i is value i; else value Perm[i]
 	Depth   int     // stack slots the steps need
 	InOrder bool    // exactly one chain 0, 1, …, N−1: the hot path
+	First   int     // above 0: exactly one chain First, …, N−1, 0, …, First−1
 }
 
 // Step is one instruction.
@@ -92,6 +93,8 @@ func (o Order) compile(n int) *Program {
 			panic("reduce: a given order is of another length than the sum")
 		}
 		p.permuted(o.given)
+	case ring, nccltree, symmetric:
+		p.placed(o)
 	default:
 		panic("reduce: arrival has no program until it is resolved")
 	}

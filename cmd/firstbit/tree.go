@@ -56,10 +56,10 @@ func treeOf(text string, n int, schedule uint64) (reduce.Tree, reduce.Order, err
 	if n < 0 || n > maxTreeLeaves {
 		return reduce.Tree{}, o, fmt.Errorf("-n %d: must be from 0 to %d", n, maxTreeLeaves)
 	}
+	if err := o.Check(n); err != nil { // before it is resolved: here no element lies anywhere
+		return reduce.Tree{}, o, fmt.Errorf("order %.80q: %w", o, err)
+	}
 	s := device.Schedule{Seed: schedule}
 	o = o.Resolve(reduce.Context{Arrival: func(n int) []int { return s.Arrival(0, device.ID{}, "tree", n) }}, n)
-	if !o.Fits(n) {
-		return reduce.Tree{}, o, fmt.Errorf("order %q: is not for -n %d", o, n)
-	}
 	return o.Tree(n), o, nil
 }
