@@ -2,6 +2,8 @@ package train
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -96,6 +98,70 @@ func TestStatesAreAllThatDecides(t *testing.T) {
 	}
 	require.True(t, seen["embed.w.master"] && seen["layers.2.moe.router.bias"] && seen["data.consumed"] && seen["norm.w.v"])
 	require.Len(t, before, 32)
+}
+
+// The state of every stream that is drawn from decides the next step, and is part of its fingerprint.
+func TestStreamsAreState(t *testing.T) {
+	streams := func(dropout, jitter float64) (names []string) {
+		c := Tiny()
+		c.Model.Dropout, c.Model.MoE.Jitter = dropout, jitter
+		tr, err := New(c, device.New(device.Options{}))
+		require.NoError(t, err)
+		for _, s := range tr.States() {
+			if strings.HasPrefix(s.Name, "rng.") {
+				names = append(names, s.Name)
+				require.Equal(t, []int{4}, s.Shape())
+			}
+		}
+		return names
+	}
+	require.Empty(t, streams(0, 0))
+	require.Equal(t, []string{"rng.dropout.tp"}, streams(0.1, 0))
+	require.Equal(t, []string{"rng.jitter.ep"}, streams(0, 0.1))
+	require.Equal(t, []string{"rng.dropout.tp", "rng.jitter.ep"}, streams(0.1, 0.1))
+
+	c := Tiny()
+	c.Model.Dropout = 0.1
+	tr, err := New(c, device.New(device.Options{}))
+	require.NoError(t, err)
+	digest := func() string {
+		var d [4]int32
+		tr.fingerprint(d[:])
+		return fmt.Sprint(d)
+	}
+	for _, s := range tr.Model.Streams() {
+		for word := range s.State.I32() {
+			for _, bit := range []int{0, 31} {
+				before := digest()
+				s.State.I32()[word] ^= 1 << bit
+				require.NotEqual(t, before, digest())
+				s.State.I32()[word] ^= 1 << bit
+				require.Equal(t, before, digest())
+			}
+		}
+	}
+}
+
+// Without dropout and jitter a step draws nothing.
+func TestNothingIsDrawnWithoutNeed(t *testing.T) {
+	draws := func(dropout, jitter float64) (n int) {
+		c := Tiny()
+		c.Model.Dropout, c.Model.MoE.Jitter = dropout, jitter
+		tr, err := New(c, device.New(device.Options{}, func(next device.Runner) device.Runner {
+			return func(c *device.Call) {
+				if c.Kind == device.Draw && c.ID.Phase != device.Init {
+					n++
+				}
+				next(c)
+			}
+		}))
+		require.NoError(t, err)
+		tr.Step()
+		return n
+	}
+	require.Zero(t, draws(0, 0))
+	require.Equal(t, 7, draws(0.1, 0), "one a block, of the main layers and the depth")
+	require.Equal(t, 3, draws(0, 0.1), "one a router")
 }
 
 func FuzzDecode(f *testing.F) {
