@@ -56,7 +56,11 @@ type Tile struct {
 // Tiles lists the tiles of a grouped product over F columns, expert by expert, row
 // block by row block, columns inner.
 func (t Tiling) Tiles(offsets []int32, f int) []Tile {
-	var tiles []Tile
+	blocks := 0
+	for e := range len(offsets) - 1 {
+		blocks += (int(offsets[e+1]-offsets[e]) + t.M - 1) / t.M
+	}
+	tiles := make([]Tile, 0, blocks*t.Cols(f))
 	block := 0
 	for e := range len(offsets) - 1 {
 		for lo := int(offsets[e]); lo < int(offsets[e+1]); lo += t.M {

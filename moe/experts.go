@@ -53,7 +53,7 @@ func (x *Experts) Forward(dev *device.Device, rows, prob, offsets *device.Tensor
 // Backward returns the gradients of the rows and of their probabilities.
 func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *device.Tensor) {
 	// forward: y = a·W2
-	x.weightGrad(dev, "w2", x.W2, x.a, dy)
+	dev.Accumulate("w2.grad", x.W2, x.weightGrad(dev, "w2.dw", x.W2, x.a, dy))
 
 	// forward: a = p·relu²(h), h = x·W1; one kernel takes dy to dh and dprob.
 	c := dev.Open("w2.dx", groupedDProb)
@@ -69,7 +69,7 @@ func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *de
 	dprob = c.Write("dprob", x.prob.Format, x.prob.Shape()...)
 	c.Do()
 
-	x.weightGrad(dev, "w1", x.W1, x.x, dh)
+	dev.Accumulate("w1.grad", x.W1, x.weightGrad(dev, "w1.dw", x.W1, x.x, dh))
 	return grouped(dev, "w1.dx", groupedNT, dh, x.W1.W, x.offsets, x.x.Cols()), dprob
 }
 
@@ -84,14 +84,14 @@ func grouped(dev *device.Device, label string, k *device.Kernel, x, w, offsets *
 	return y
 }
 
-func (x *Experts) weightGrad(dev *device.Device, label string, w *device.Param, in, dy *device.Tensor) {
-	c := dev.Open(label+".dw", groupedWeight)
+func (x *Experts) weightGrad(dev *device.Device, label string, w *device.Param, in, dy *device.Tensor) *device.Tensor {
+	c := dev.Open(label, groupedWeight)
 	c.Read("x", in)
 	c.Read("dy", dy)
 	c.Read("offsets", x.offsets)
 	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
 	c.Do()
-	dev.Accumulate(label+".grad", w, dw)
+	return dw
 }
 
 func runGroupedNN[T libm.Float](c *device.Call) { runGrouped[T](c, false) }

@@ -1,0 +1,49 @@
+package experiments
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/train"
+)
+
+// A policy or fault that does not fit what it names ends the run in one line, which says what would.
+func TestPlansThatDoNotFit(t *testing.T) {
+	c := train.Tiny()
+	c.Steps, c.Batch, c.Model.Dropout, c.Model.Recompute = 1, 1, 0.1, true
+	for plan, want := range map[string]string{
+		"*.ssm.scan chunk=0":             "chunk=0: must be a number from 1 to",
+		"*.ssm.scan chunk=x":             "chunk=x: must be a number from 1 to",
+		"*.ssm.scan chunk:seq":           `plan has no reduction "chunk"`,
+		"*.ssm.scan heads:seq":           `plan has no reduction "heads": this kernel's plan is n:seq/fp32; steps:seq/fp32; chunk=16`,
+		"*.dropout.mask handle=foo":      "handle=foo: must be copy or live",
+		"*.router.topk* slots=foo":       "slots=foo: must be value or index",
+		"*.router.topk* sort=maybe":      "sort=maybe: must be false or true",
+		"*.router.topk tie=foo":          "tie=foo: must be native or low",
+		"*.router.topk fused=1":          "fused=1: must be false or true",
+		"*.dprob sched=foo":              "sched=foo: must be static or dynamic",
+		"*.dprob grid=0":                 "grid=0: must be a number from 1 to",
+		"*.aux_loss grid=all":            "grid=all: must be a number from 1 to",
+		"*.ssm.scan n:given(1 0)":        "n:given(1 0)/fp32: is not an order of 16 values",
+		"*.ssm.d.dw rows:given(0)":       "rows:given(0)/fp32: is not an order of 32 values",
+		"layers.*.attn.wq k:given(1 0)":  "is not an order of 32 values",
+		"*.dprob tiles:given(0 1)":       "tiles:given(0 1)/fp32: is not an order of 4 values",
+		"*.norm d:splitk(2,given(0 1))x": "missing )",
+	} {
+		_, err := Run(Spec{Config: c, Plans: []string{plan}})
+		require.ErrorContains(t, err, want, plan)
+		require.NotContains(t, err.Error(), "\n", plan)
+		if glob, item, _ := strings.Cut(plan, " "); strings.Contains(item, "=") {
+			_, err = Run(Spec{Config: c, Faults: []string{"order@" + glob + " " + item}})
+			require.ErrorContains(t, err, want, "as a fault")
+		}
+	}
+	for _, plan := range []string{"*.ssm.scan chunk=1048576", "*.router.topk tie=low; slots=index; sort=true", "*.dropout.mask handle=live",
+		"*.ssm.scan.dx heads:arrival; state:reverse", "*.ssm.scan n:splitk(2,given(1 0))", "layers.*.attn.wq k:reverse"} {
+		o, err := Run(Spec{Config: c, Plans: []string{plan}})
+		require.NoError(t, err, plan)
+		require.Positive(t, o.Policies[0].Changed, plan)
+	}
+}
