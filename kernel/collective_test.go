@@ -1,0 +1,231 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// algorithms are how a message is cut and in what order each piece is added, as a collective would.
+var algorithms = []string{"ring", "ring, a permutation for each channel", "nccltree", "nccltree over nodes of 4", "symmetric", "seq", "pairwise", "reverse", "lanes(4)", "perm(3)"}
+
+type placedOrder struct {
+	Place
+	order reduce.Order
+}
+
+func placesOf(algorithm string, p Partition) []placedOrder {
+	kind, places := algorithm, p.Ring()
+	var at func(Place) reduce.Context
+	switch algorithm {
+	case "ring, a permutation for each channel":
+		kind = "ring"
+		at = func(x Place) reduce.Context {
+			return reduce.Context{Part: x.Part, Ring: reduce.Permutation(uint64(x.Channel+2), p.Ranks)}
+		}
+	case "nccltree", "nccltree over nodes of 4":
+		kind, places = "nccltree", p.Tree()
+		at = func(x Place) reduce.Context { return reduce.Context{Part: x.Part} }
+		if algorithm != kind {
+			at = func(x Place) reduce.Context { return reduce.Context{Part: x.Part, Node: 4} }
+		}
+	case "symmetric":
+		places = p.Owners()
+		fallthrough
+	default:
+		at = func(x Place) reduce.Context { return reduce.Context{Part: x.Part} }
+	}
+	var all []placedOrder
+	for _, x := range places {
+		all = append(all, placedOrder{x, reduce.MustOrder(kind).Resolve(at(x), p.Ranks)})
+	}
+	return all
+}
+
+func piecesOf[T libm.Float](dst []T, places []placedOrder, ranks int, acc lowp.Format) []Piece[T] {
+	var pieces []Piece[T]
+	for _, x := range places {
+		pieces = append(pieces, Piece[T]{dst[x.Lo:x.Hi], x.Lo, Fold{Program: x.order.Program(ranks), Acc: acc}})
+	}
+	return pieces
+}
+
+func randomMembers[T libm.Float](r *rand.Rand, ranks, n int) [][]T {
+	in := make([][]T, ranks)
+	for m := range in {
+		in[m] = make([]T, n)
+		for i := range in[m] {
+			in[m][i] = T(r.NormFloat64() * math.Exp2(float64(r.IntN(9))))
+		}
+	}
+	return in
+}
+
+// The definition: Run for each element, by the fold of its piece, and in float32 the tree.
+func TestReduceMembersIsItsDefinition(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	r := rand.New(rand.NewPCG(11, 1))
+	for ranks := 1; ranks <= 33; ranks++ {
+		for _, algorithm := range algorithms {
+			for _, channels := range []int{1, 2, 5} {
+				n := []int{0, 1, ranks - 1, 3*ranks + 1, 217}[r.IntN(5)]
+				p := Partition{Elements: n, Ranks: ranks, Channels: channels, Unit: []int{0, 4}[r.IntN(2)]}
+				places := placesOf(algorithm, p)
+				for _, acc := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16} {
+					checkMembers[float32](t, r, algorithm, p, places, acc)
+				}
+				checkMembers[float64](t, r, algorithm, p, places, lowp.BF16)
+			}
+		}
+	}
+	// Enough for several processors and tiles.
+	for _, procs := range []int{1, 2, 3} {
+		runtime.GOMAXPROCS(procs)
+		for _, algorithm := range algorithms {
+			p := Partition{Elements: 5003, Ranks: 40, Channels: 3}
+			checkMembers[float32](t, r, algorithm, p, placesOf(algorithm, p), lowp.FP32)
+			checkMembers[float32](t, r, algorithm, p, placesOf(algorithm, p), lowp.BF16)
+		}
+	}
+}
+
+func checkMembers[T libm.Float](t *testing.T, r *rand.Rand, algorithm string, p Partition, places []placedOrder, acc lowp.Format) {
+	t.Helper()
+	in := randomMembers[T](r, p.Ranks, p.Elements)
+	got, one := make([]T, p.Elements), make([]T, p.Elements)
+	pieces := piecesOf(got, places, p.Ranks, acc)
+	ReduceMembers(pieces, in)
+	seen := 0
+	for i, x := range places {
+		require.Equal(t, seen, x.Lo, "%s %+v: pieces follow one another", algorithm, p)
+		seen = x.Hi
+		SumMembers(pieces[i].Fold, one[x.Lo:x.Hi], in, x.Lo)
+		for e := x.Lo; e < x.Hi; e++ {
+			want := Run(pieces[i].Fold, func(m int) T { return in[m][e] })
+			if bitsOf(want) != bitsOf(got[e]) || bitsOf(want) != bitsOf(one[e]) {
+				t.Fatalf("%s %+v %s element %d of %+v: %v together, %v alone, not %v", algorithm, p, acc, e, x.Place, got[e], one[e], want)
+			}
+		}
+	}
+	require.Equal(t, p.Elements, seen, "%s %+v: all elements", algorithm, p)
+	ReduceMembers(piecesOf(in[p.Ranks-1], places, p.Ranks, acc), in) // in place
+	require.Equal(t, got, in[p.Ranks-1], "%s %+v: in place", algorithm, p)
+}
+
+func bitsOf[T libm.Float](x T) uint64 {
+	if x, ok := any(x).(float32); ok {
+		return uint64(math.Float32bits(x))
+	}
+	return math.Float64bits(float64(x))
+}
+
+// Asked as a black box, an element of every chunk, owner and tree is added as its order says.
+func TestCollectivesAddByTheirOrder(t *testing.T) {
+	for _, algorithm := range algorithms {
+		for ranks := 2; ranks <= 33; ranks++ {
+			p := Partition{Elements: 2*ranks + 1, Ranks: ranks, Channels: 2}
+			if algorithm == "symmetric" || algorithm == "ring" {
+				p.Elements, p.Channels = ranks, 1 // chunks of one element: Reveal asks often
+			}
+			places := placesOf(algorithm, p)
+			in, dst := randomMembers[float32](rand.New(rand.NewPCG(5, 5)), ranks, p.Elements), make([]float32, p.Elements)
+			pieces := piecesOf(dst, places, ranks, lowp.FP32)
+			parts := map[int]bool{}
+			for _, x := range places {
+				if parts[x.Part] && x.Channel == 0 {
+					continue
+				}
+				parts[x.Part] = true
+				requireOrder(t, fmt.Sprintf("%s, element %d of %d ranks", algorithm, x.Lo, ranks), ranks, x.order.Tree(ranks), lowp.FP32, func(v []float32) float32 {
+					for m := range in {
+						in[m][x.Lo] = v[m]
+					}
+					ReduceMembers(pieces, in)
+					return dst[x.Lo]
+				})
+			}
+			switch algorithm {
+			case "ring", "symmetric":
+				require.Len(t, parts, ranks)
+			case "nccltree":
+				require.Len(t, parts, 2)
+			}
+		}
+	}
+	// The negative control: the neighbour's chunk is another tree.
+	places := placesOf("ring", Partition{Elements: 4, Ranks: 4, Channels: 1})
+	require.False(t, places[0].order.Tree(4).Equal(places[1].order.Tree(4)))
+}
+
+// FACTS §3, through the kernel: a bf16 ring rounds at every hop.
+func TestEveryHopIsRounded(t *testing.T) {
+	x := []float32{256, 1, 1, 1, -256, 1, 1, 1}
+	n := len(x)
+	in := make([][]float32, n)
+	for m := range in {
+		in[m] = slices.Repeat(x[m:m+1], n)
+	}
+	for algorithm, want := range map[string][]float32{
+		"ring": {6, 6, 6, 6, 4, 5, 2, 3}, "nccltree": {6, 6, 6, 6, 6, 6, 6, 6}, "seq": {3, 3, 3, 3, 3, 3, 3, 3}, "symmetric": {3, 6, 6, 6, 6, 4, 5, 2},
+	} {
+		p := Partition{Elements: n, Ranks: n, Channels: 1}
+		dst := make([]float32, n)
+		ReduceMembers(piecesOf(dst, placesOf(algorithm, p), n, lowp.BF16), in)
+		require.Equal(t, want, dst, algorithm)
+		ReduceMembers(piecesOf(dst, placesOf(algorithm, p), n, lowp.FP32), in)
+		require.Equal(t, slices.Repeat([]float32{6}, n), dst, "wider, nothing is lost")
+	}
+}
+
+func TestCutIsEven(t *testing.T) {
+	for _, unit := range []int{0, 1, 4, 8} {
+		for n := range 70 {
+			for k := 1; k < 12; k++ {
+				at, least, most := 0, n, 0
+				for i := range k {
+					lo, hi := Cut(n, k, i, unit)
+					require.Equal(t, at, lo)
+					require.LessOrEqual(t, lo, hi)
+					require.True(t, lo == n || lo%max(unit, 1) == 0, "parts begin at whole units")
+					at, least, most = hi, min(least, hi-lo), max(most, hi-lo)
+				}
+				require.Equal(t, n, at)
+				require.LessOrEqual(t, most-least, max(unit, 1), "%d in %d parts of units of %d", n, k, unit)
+			}
+		}
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	require.Equal(t, []Place{{0, 1, 0, 1}, {1, 2, 0, 3}, {2, 3, 1, 1}, {3, 4, 1, 2}, {4, 5, 1, 3}}, Partition{Elements: 5, Ranks: 4, Channels: 2}.Ring())
+	require.Equal(t, []Place{{0, 4, 0, 0}, {4, 8, 1, 0}, {8, 12, 2, 1}}, Partition{Elements: 12, Ranks: 4, Channels: 3}.Tree())
+	require.Equal(t, []Place{{0, 12, 0, 0}}, Partition{Elements: 12, Ranks: 4, Channels: 1}.Tree())
+	require.Equal(t, []Place{{0, 4, 0, 0}, {4, 8, 0, 1}, {8, 10, 0, 2}}, Partition{Elements: 10, Ranks: 3, Channels: 7, Unit: 4}.Owners())
+	require.Empty(t, Partition{Ranks: 4, Channels: 2}.Ring())
+	require.Empty(t, Partition{Ranks: 4, Channels: 2}.Tree())
+	for channels := 1; channels < 9; channels++ { // half of them each
+		second := 0
+		for c := range channels {
+			second += TreeOf(c, channels)
+		}
+		require.Equal(t, channels/2, second)
+	}
+}
+
+func TestReduceMembersRefuses(t *testing.T) {
+	in := [][]float32{{1, 2}, {3}}
+	require.Panics(t, func() { SumMembers(inOrder(2), make([]float32, 2), in, 0) }, "a short member")
+	require.Panics(t, func() { SumMembers(inOrder(3), make([]float32, 1), in, 0) }, "a fold over three")
+	none := []float32{7}
+	SumMembers(inOrder(0), none, nil, 0)
+	require.True(t, none[0] == 0 && math.Signbit(float64(none[0])), "the sum of no members is −0")
+}
