@@ -21,6 +21,20 @@ func (c *Call) Fold(name string, n int) kernel.Fold {
 	return kernel.Fold{Program: r.Order.Program(n), Acc: r.Acc, FMA: r.FMA}
 }
 
+// FoldAt is Fold for a place in a message: where an order depends on that, it is resolved.
+func (c *Call) FoldAt(name string, n int, at reduce.Context) kernel.Fold {
+	r := c.Plan.Reduction(name)
+	at.Arrival = func(n int) []int { return c.Arrival(name, n) }
+	if r.Order.Kind() != "given" || r.Order.Fits(n) {
+		r.Order = r.Order.Resolve(at, n)
+	}
+	if !r.Order.Fits(n) {
+		c.dev.misfit(c, r, n)
+		r.Order = reduce.Seq
+	}
+	return kernel.Fold{Program: r.Order.Program(n), Acc: r.Acc, FMA: r.FMA}
+}
+
 // misfit keeps the first order that is not one for the sum it was set for: kernels have no errors, and
 // only they know how many leaves there are.
 func (r *rank) misfit(c *Call, sum reduce.Reduction, n int) {

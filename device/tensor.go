@@ -136,6 +136,37 @@ func (t *Tensor) CopyFrom(s *Tensor) {
 	}
 }
 
+// View is elements lo to hi of t as a tensor of one dimension on the same storage.
+func (t *Tensor) View(lo, hi int) *Tensor {
+	v := &Tensor{Format: t.Format, From: t.From, shape: []int{hi - lo}}
+	var backing any
+	switch {
+	case t.f64 != nil:
+		v.f64 = t.f64[lo:hi:hi]
+		backing = v.f64
+	case t.i32 != nil:
+		v.i32 = t.i32[lo:hi:hi]
+		backing = v.i32
+	default:
+		v.f32 = t.f32[lo:hi:hi]
+		backing = v.f32
+	}
+	if hi > lo {
+		v.Dense = tensor.New(tensor.WithShape(v.shape...), tensor.WithBacking(backing), tensor.WithEngine(storage{}))
+	}
+	return v
+}
+
+// CopyAt copies the values of s, of the same format, to the elements of t from at on.
+func (t *Tensor) CopyAt(at int, s *Tensor) {
+	if t.Format != s.Format {
+		panic("device: CopyAt of another format")
+	}
+	copy(t.f32[min(at, len(t.f32)):], s.f32)
+	copy(t.f64[min(at, len(t.f64)):], s.f64)
+	copy(t.i32[min(at, len(t.i32)):], s.i32)
+}
+
 func (t *Tensor) sameShape(f lowp.Format, shape []int) bool {
 	return t.Format == f && slices.Equal(t.shape, shape)
 }

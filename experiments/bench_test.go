@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
 )
@@ -19,9 +20,7 @@ func BenchmarkStep(b *testing.B) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			c, err := train.Preset(preset)
 			require.NoError(b, err)
-			s := Spec{Config: c}
-			run, err := s.assemble()
-			require.NoError(b, err)
+			run := oneRank(b, Spec{Config: c})
 			run.trainer.Step() // the first step makes the storage
 			b.ReportAllocs()
 			for b.Loop() {
@@ -29,6 +28,19 @@ func BenchmarkStep(b *testing.B) {
 			}
 		})
 	}
+}
+
+// oneRank puts a run of one rank together.
+func oneRank(b *testing.B, s Spec) *session {
+	require.NoError(b, s.Check())
+	corpus, err := s.Config.Corpus()
+	require.NoError(b, err)
+	world := parallel.NewWorld(s.Layout, s.Config.Cluster.RanksPerNode)
+	tracer, err := s.trace(world)
+	require.NoError(b, err)
+	run, err := s.assemble(world.Rank(0), corpus, tracer)
+	require.NoError(b, err)
+	return run
 }
 
 // BenchmarkTracing takes steps of gpt untraced and traced in turn, and reports what a traced step
@@ -42,9 +54,7 @@ func BenchmarkTracing(b *testing.B) {
 		if l > trace.Off {
 			s.Trace = trace.Options{Dir: filepath.Join(b.TempDir(), l.String()), Level: l}
 		}
-		var err error
-		runs[i], err = s.assemble()
-		require.NoError(b, err)
+		runs[i] = oneRank(b, s)
 		runs[i].trainer.Step()
 	}
 	for b.Loop() {

@@ -18,6 +18,15 @@ func (l Load) Imbalance() float64 {
 	return float64(most) * float64(len(l.Tokens)) / float64(sum)
 }
 
+// addLoad adds another rank's counts.
+func (o *Outcome) addLoad(of []Load) {
+	for i, l := range of { // every rank has the same routers in the same order
+		for e, n := range l.Tokens {
+			o.Load[i].Tokens[e] += n
+		}
+	}
+}
+
 // count adds up what every top-k of a forward chose, over the microbatches of a step.
 func (o *Outcome) count(next device.Runner) device.Runner {
 	return func(c *device.Call) {

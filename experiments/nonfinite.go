@@ -25,27 +25,40 @@ func (o *Outcome) firstNonFinite() int {
 // nothing until it is needed, and is the same run.
 func (s Spec) findNonFinite(until int) (string, error) {
 	s.Trace, s.Each, s.Until = trace.Options{}, nil, until
-	found := ""
-	s.watch = func(next device.Runner) device.Runner {
-		return func(c *device.Call) {
-			next(c)
-			if found != "" {
-				return
-			}
-			for _, out := range c.Out {
-				if i := nonFinite(out.Tensor); i >= 0 {
-					found = fmt.Sprintf("%v first written by %s, %s of step %d microbatch %d: %s[%d]",
-						out.Value(i), c.ID.Path, c.ID.Phase, c.ID.Step, c.ID.Micro, out.Name, i)
-					return
+	found := make([]string, s.Layout.World())
+	s.watch = func(rank int) device.Middleware {
+		return func(next device.Runner) device.Runner {
+			return func(c *device.Call) {
+				next(c)
+				if found[rank] == "" {
+					found[rank] = nonFiniteOut(c)
 				}
 			}
 		}
 	}
-	run, err := s.assemble()
-	if err != nil {
+	if _, _, err := s.run(); err != nil {
 		return "", err
 	}
-	return found, run.loop(&s)
+	for rank, f := range found {
+		if f != "" && len(found) > 1 {
+			return fmt.Sprintf("rank %d: %s", rank, f), nil
+		}
+		if f != "" {
+			return f, nil
+		}
+	}
+	return "", nil
+}
+
+// nonFiniteOut names the first output of a Call that is NaN or infinite; empty: none.
+func nonFiniteOut(c *device.Call) string {
+	for _, out := range c.Out {
+		if i := nonFinite(out.Tensor); i >= 0 {
+			return fmt.Sprintf("%v first written by %s, %s of step %d microbatch %d: %s[%d]",
+				out.Value(i), c.ID.Path, c.ID.Phase, c.ID.Step, c.ID.Micro, out.Name, i)
+		}
+	}
+	return ""
 }
 
 func nonFinite(t *device.Tensor) int {

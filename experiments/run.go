@@ -3,7 +3,6 @@
 package experiments
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"firstbit/device"
 	"firstbit/inject"
 	"firstbit/model"
+	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/tune"
@@ -20,6 +20,7 @@ import (
 // Spec is one run: a configuration and every choice around it.
 type Spec struct {
 	Config   train.Config
+	Layout   parallel.Layout // the zero value: one rank
 	Schedule device.Schedule
 	Recipe   string   // fixed or fast; empty: fixed
 	Plans    []string // policies by hand, 'GLOB PLAN', later ones over earlier ones
@@ -35,7 +36,7 @@ type Spec struct {
 	Deterministic bool
 
 	// watch is one more middleware, around the kernels alone; nil: none.
-	watch device.Middleware
+	watch func(rank int) device.Middleware
 
 	// Each is called after every step; nil: nobody watches.
 	Each func(train.Result)
@@ -66,6 +67,7 @@ func (s *Spec) Check() error {
 	if s.Recipe == "" {
 		s.Recipe = tune.Recipes[0]
 	}
+	s.Layout.DP = max(s.Layout.DP, 1)
 	if err := tune.ParseRecipe(s.Recipe); err != nil {
 		return err
 	}
@@ -154,131 +156,8 @@ func (s *Spec) choices() (choices, error) {
 	return c, nil
 }
 
-// session is a run put together, before its first step.
-type session struct {
-	choices
-	device  *device.Device
-	trainer *train.Trainer
-	tracer  *trace.Tracer // nil: no trace
-	outcome *Outcome
-}
-
-// Run is the one place where a trainer meets its middleware.
-func Run(s Spec) (*Outcome, error) {
-	run, err := s.assemble()
-	if err != nil {
-		return nil, err
-	}
-	err = run.loop(&s)
-	if run.tracer != nil {
-		if e := run.tracer.Close(); err == nil {
-			err = e
-		}
-		if err != nil {
-			run.tracer.Remove()
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	run.report()
-	if s.Export != "" {
-		if err := s.export(run.trainer.Model); err != nil {
-			return nil, err
-		}
-	}
-	if step := run.outcome.firstNonFinite(); step > 0 && !s.Schedule.Real {
-		run.outcome.NonFinite, err = s.findNonFinite(step)
-	}
-	return run.outcome, err
-}
-
-// assemble chains memory(trace(tune(inject(run)))) around a trainer's device.
-func (s *Spec) assemble() (*session, error) {
-	if err := s.Check(); err != nil {
-		return nil, err
-	}
-	c, err := s.choices()
-	if err != nil {
-		return nil, err
-	}
-	run := &session{choices: c, outcome: &Outcome{}}
-	chain := []device.Middleware{c.injector.Memory}
-	if s.Trace.Level > trace.Off {
-		if run.tracer, err = trace.New(s.Trace, 0, s.describe()); err != nil {
-			return nil, err
-		}
-		chain = append(chain, run.tracer.Middleware)
-	}
-	chain = append(chain, c.tuner.Middleware, c.injector.Middleware)
-	if s.Routes {
-		chain = append(chain, run.outcome.observe)
-	}
-	if s.Load {
-		chain = append(chain, run.outcome.count)
-	}
-	if s.watch != nil {
-		chain = append(chain, s.watch)
-	}
-	run.device = device.New(device.Options{Schedule: s.Schedule}, chain...)
-	run.trainer, err = train.New(s.Config, run.device)
-	if err != nil {
-		if run.tracer != nil {
-			run.tracer.Remove()
-		}
-		return nil, err
-	}
-	run.trainer.Digest = s.Digest || s.Trace.Level > trace.Off
-	if run.tracer != nil {
-		run.trainer.StateAt = run.tracer.WantsState
-	}
-	return run, nil
-}
-
-func (r *session) loop(s *Spec) error {
-	o := r.outcome
-	o.Unigram = r.trainer.Corpus.Unigram()
-	until := s.Config.Steps
-	if s.Until > 0 {
-		until = min(until, s.Until)
-	}
-	for range until {
-		step := r.trainer.Step()
-		if err := r.err(); err != nil { // a plan or fault that does not fit what it names
-			return err
-		}
-		o.Steps = append(o.Steps, step)
-		if s.Each != nil {
-			s.Each(step)
-		}
-	}
-	return nil
-}
-
-func (r *session) err() error {
-	if err := cmp.Or(r.tuner.Err(), r.device.Err()); err != nil {
-		return err
-	}
-	for _, f := range r.injector.Faults {
-		if err := f.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *session) report() {
-	o := r.outcome
-	for _, f := range r.injector.Faults {
-		o.Changed = append(o.Changed, FaultReport{f.Text, f.Changed()})
-	}
-	for _, p := range r.tuner.Policies {
-		o.Policies = append(o.Policies, FaultReport{p.Text, p.Calls})
-	}
-}
-
-func (s *Spec) describe() trace.Run {
-	return trace.Run{Config: s.Config, Layout: "dp=1", Groups: map[string][]int{}, Seed: s.Config.Seed, Schedule: s.Schedule.String(),
+func (s *Spec) describe(world *parallel.World) trace.Run {
+	return trace.Run{Config: s.Config, Layout: s.Layout.String(), Groups: world.Groups(), Seed: s.Config.Seed, Schedule: s.Schedule.String(),
 		Recipe: s.Recipe, Plans: append([]string{}, s.Plans...), Faults: append([]string{}, s.Faults...),
 		Library: device.DefaultLibrary, Level: s.Trace.Level.String()}
 }

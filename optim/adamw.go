@@ -9,6 +9,17 @@ import (
 	"firstbit/reduce"
 )
 
+// Optimizer updates the weights of a rank.
+type Optimizer interface {
+	// Step updates them from the gradients of iteration step, counting from 1, and returns the gradients' norm.
+	Step(dev *device.Device, step int, rate float64) *device.Tensor
+	// States is what it holds of each parameter.
+	States() map[*device.Param][]Held
+}
+
+// Held is what an optimizer holds of a parameter, or of the part of it that is its own.
+type Held struct{ Master, M, V *device.Tensor }
+
 // AdamW holds the moments of every parameter, in parameter order.
 type AdamW struct {
 	Config
@@ -55,6 +66,15 @@ func (a *AdamW) Step(dev *device.Device, step int, rate float64) *device.Tensor 
 	return norm
 }
 
+// States is every parameter's master and moments.
+func (a *AdamW) States() map[*device.Param][]Held {
+	held := map[*device.Param][]Held{}
+	for i, p := range a.Params {
+		held[p] = []Held{{p.Master, a.M[i], a.V[i]}}
+	}
+	return held
+}
+
 func (a *AdamW) norm(dev *device.Device) *device.Tensor {
 	for i, p := range a.Params {
 		c := dev.Open(p.Name, sumSquares)
@@ -74,10 +94,19 @@ func (a *AdamW) norm(dev *device.Device) *device.Tensor {
 func (a *AdamW) update(dev *device.Device, i int, p *device.Param, norm *device.Tensor, step int, rate float64) {
 	c := dev.OpenKind(device.Optim, p.Name, adamw)
 	c.Read("grad", p.Grad)
+	a.Config.read(c, p, norm, p.Master, a.M[i], a.V[i], step, rate)
+	if p.W != p.Master {
+		c.Update("w", p.W)
+	}
+	c.Do()
+}
+
+// read declares what an update reads besides the gradient, and what it writes but the weight.
+func (a Config) read(c *device.Call, p *device.Param, norm, master, m, v *device.Tensor, step int, rate float64) {
 	c.Read("norm", norm)
-	c.Read("master", p.Master)
-	c.Read("m", a.M[i])
-	c.Read("v", a.V[i])
+	c.Read("master", master)
+	c.Read("m", m)
+	c.Read("v", v)
 	c.ReadScalar("lr", rate)
 	c.ReadScalar("step", float64(step))
 	c.ReadScalar("beta1", a.Beta1)
@@ -89,13 +118,9 @@ func (a *AdamW) update(dev *device.Device, i int, p *device.Param, norm *device.
 		decay = a.Weight
 	}
 	c.ReadScalar("decay", decay)
-	c.Update("master", p.Master)
-	c.Update("m", a.M[i])
-	c.Update("v", a.V[i])
-	if p.W != p.Master {
-		c.Update("w", p.W)
-	}
-	c.Do()
+	c.Update("master", master)
+	c.Update("m", m)
+	c.Update("v", v)
 }
 
 func runSquares[T libm.Float](c *device.Call) {

@@ -53,17 +53,24 @@ func New(o Options, rank int, run Run) (*Tracer, error) {
 	if len(entries) > 0 {
 		return nil, fmt.Errorf("trace %s: is not empty: name a new directory", o.Dir)
 	}
-	t := &Tracer{Options: o, rank: rank, active: o.Level > Off && o.Ranks.Has(rank), iteration: -1, made: os.IsNotExist(statErr)}
-	t.probe = func(p device.Partial) { // the kernel reuses its slices
-		p.F32 = append([]float32(nil), p.F32...)
-		p.F64 = append([]float64(nil), p.F64...)
-		t.partials = append(t.partials, p)
-	}
+	t := Join(o, rank)
+	t.made = os.IsNotExist(statErr)
 	if err := run.write(o.Dir); err != nil {
 		t.Remove()
 		return nil, err
 	}
 	return t, nil
+}
+
+// Join makes a Tracer for a further rank of a trace that New began.
+func Join(o Options, rank int) *Tracer {
+	t := &Tracer{Options: o, rank: rank, active: o.Level > Off && o.Ranks.Has(rank), iteration: -1}
+	t.probe = func(p device.Partial) { // the kernel reuses its slices
+		p.F32 = append([]float32(nil), p.F32...)
+		p.F64 = append([]float64(nil), p.F64...)
+		t.partials = append(t.partials, p)
+	}
+	return t
 }
 
 // WantsState tells whether the window starts at this step: every state is shown there.

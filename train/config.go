@@ -12,6 +12,7 @@ import (
 	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/optim"
+	"firstbit/parallel"
 )
 
 // Config is everything that decides a run besides its schedule, recipe and faults.
@@ -26,6 +27,13 @@ type Config struct {
 	Weights   string       `json:"weights"`   // a nemotron_h folder whose weights the run begins with; empty: drawn
 	Model     model.Config `json:"model"`
 	Optim     optim.Config `json:"optim"`
+	Cluster   Cluster      `json:"cluster"`
+}
+
+// Cluster is the simulated machines.
+type Cluster struct {
+	RanksPerNode int `json:"ranks_per_node"`
+	Bucket       int `json:"bucket"` // elements after which a bucket of gradients is full
 }
 
 // Precisions are the values of Config.Precision.
@@ -36,7 +44,8 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name   string
 		v, max int
-	}{{"steps", c.Steps, 1 << 30}, {"batch", c.Batch, 1 << 20}, {"micro", c.Micro, 1 << 20}, {"seq", c.Seq, 1 << 20}} {
+	}{{"steps", c.Steps, 1 << 30}, {"batch", c.Batch, 1 << 20}, {"micro", c.Micro, 1 << 20}, {"seq", c.Seq, 1 << 20},
+		{"cluster.ranks_per_node", c.Cluster.RanksPerNode, parallel.MaxRanks}, {"cluster.bucket", c.Cluster.Bucket, 1 << 30}} {
 		if f.v < 1 || f.v > f.max {
 			return fmt.Errorf("%s: %d: must be from 1 to %d", f.name, f.v, f.max)
 		}

@@ -9,6 +9,7 @@ import (
 	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/optim"
+	"firstbit/parallel"
 	"firstbit/rng"
 )
 
@@ -17,7 +18,7 @@ type Trainer struct {
 	Config
 	Corpus *data.Corpus
 	Model  *model.Model
-	Optim  *optim.AdamW
+	Optim  optim.Optimizer
 
 	// StateAt says before which steps every tensor is shown as a state record; nil: none.
 	StateAt func(step int) bool
@@ -25,6 +26,8 @@ type Trainer struct {
 	Digest bool
 
 	dev             *device.Device
+	dp              parallel.Member
+	consumed        int64 // samples of all ranks, before this step
 	sampler         *data.Sampler
 	tokens, targets *device.Tensor
 	step            int
@@ -33,13 +36,26 @@ type Trainer struct {
 	buf             []byte
 }
 
-// New builds a run at its beginning, weights drawn, on the device.
+// New builds a run of one rank at its beginning, weights drawn, on the device.
 func New(c Config, dev *device.Device) (*Trainer, error) {
+	corpus, err := c.Corpus()
+	if err != nil {
+		return nil, err
+	}
+	return NewRank(c, corpus, dev, parallel.NewWorld(parallel.Layout{DP: 1}, 1).Rank(0))
+}
+
+// Corpus opens the data of a configuration.
+func (c Config) Corpus() (*data.Corpus, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	corpus, err := data.Open(c.Data, c.Model.Vocab)
-	if err != nil {
+	return data.Open(c.Data, c.Model.Vocab)
+}
+
+// NewRank builds one rank's part of a run.
+func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Rank) (*Trainer, error) {
+	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	sampler, err := data.NewSampler(corpus, c.Seq, c.Seed)
@@ -54,7 +70,12 @@ func New(c Config, dev *device.Device) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, Corpus: corpus, Model: m, Optim: optim.New(c.Optim, m.Params()), dev: dev, sampler: sampler}
+	t := &Trainer{Config: c, Corpus: corpus, Model: m, dev: dev, dp: rank.DP(), sampler: sampler}
+	if t.dp.Size() == 1 {
+		t.Optim = optim.New(c.Optim, m.Params())
+	} else {
+		t.Optim = optim.NewDistributed(c.Optim, m.Params(), t.dp, c.Cluster.Bucket)
+	}
 	t.tokens = device.NewTensor(lowp.INT32, c.Batch, c.Seq)
 	t.targets = device.NewTensor(lowp.INT32, c.Batch, c.Seq)
 	t.mtp = make([][]*device.Tensor, len(m.MTP))
@@ -100,16 +121,19 @@ func (t *Trainer) Step() Result {
 	norm := t.Optim.Step(t.dev, t.step, t.Config.Optim.Rate(t.step, t.Steps))
 	for _, r := range t.Model.Routers() {
 		if r.BiasRate > 0 && !r.Shared {
-			r.UpdateBias(t.dev.In(r.Scope))
+			at := t.dev.In(r.Scope)
+			t.sumCounts(at, r.Tokens)
+			r.UpdateBias(at)
 		}
 	}
+	t.consumed += int64(t.Batch * t.Micro * t.dp.Size())
 	return t.metrics(norm)
 }
 
 func (t *Trainer) microbatch(micro int) {
 	dev := t.dev
 	dev.At(t.step, micro, device.Fwd)
-	t.batch()
+	t.batch(micro)
 	losses := t.Model.Forward(dev, t.tokens, t.targets)
 	for _, r := range t.Model.Routers() {
 		if r.BiasRate > 0 {
@@ -118,11 +142,29 @@ func (t *Trainer) microbatch(micro int) {
 	}
 	t.keep(losses)
 	dev.At(t.step, micro, device.Bwd)
-	t.Model.Backward(dev, 1/float64(t.Tokens()), 1/float64(t.Micro))
+	t.Model.Backward(dev, 1/float64(t.Tokens()), 1/float64(t.Microbatches()))
 }
 
-// Tokens is the number of tokens of a step.
-func (t *Trainer) Tokens() int { return t.Batch * t.Micro * t.Seq }
+// Microbatches is the number of microbatches of a step, on all ranks together.
+func (t *Trainer) Microbatches() int { return t.Micro * t.dp.Size() }
+
+// Tokens is the number of tokens of a step, on all ranks together.
+func (t *Trainer) Tokens() int { return t.Batch * t.Microbatches() * t.Seq }
+
+// sumCounts adds a router's counts over the ranks, in place.
+func (t *Trainer) sumCounts(dev *device.Device, counts *device.Tensor) {
+	if t.dp.Size() > 1 {
+		t.dp.SumCounts(dev, "tokens.sum", counts)
+	}
+}
+
+// sum adds a number of the rank's own over the ranks.
+func (t *Trainer) sum(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	if t.dp.Size() == 1 {
+		return x
+	}
+	return t.dp.AllReduce(dev, label+".sum", x)
+}
 
 var (
 	batchKernel = &device.Kernel{Name: "sampler"}
@@ -130,7 +172,9 @@ var (
 	valueKernel = &device.Kernel{Name: "value"}
 )
 
-func (t *Trainer) batch() {
+// batch deals this rank its samples: those of a step lie rank after rank, microbatch after microbatch.
+func (t *Trainer) batch(micro int) {
+	t.sampler.Consumed = t.consumed + int64((t.dp.Index*t.Micro+micro)*t.Batch)
 	c := t.dev.OpenKind(device.Batch, "batch", batchKernel)
 	c.ReadScalar("consumed", float64(t.sampler.Consumed))
 	c.Update("tokens", t.tokens)
@@ -190,14 +234,16 @@ type Result struct {
 func (t *Trainer) metrics(norm *device.Tensor) Result {
 	dev, f := t.dev.In("metrics"), norm.Format
 	tokens := 1 / float64(t.Tokens())
-	names, parts := []string{"lm_loss"}, []*device.Tensor{model.Reduce(dev, "lm_loss", t.lm, tokens, f)}
+	var names []string
+	var parts []*device.Tensor
 	add := func(name string, of []*device.Tensor, scale float64) {
 		if len(of) > 0 {
-			names, parts = append(names, name), append(parts, model.Reduce(dev, name, of, scale, f))
+			names, parts = append(names, name), append(parts, t.sum(dev, name, model.Reduce(dev, name, of, scale, f)))
 		}
 	}
-	add("load_balancing_loss", t.aux, 1/float64(t.Micro))
-	add("z_loss", t.z, 1/float64(t.Micro))
+	add("lm_loss", t.lm, tokens)
+	add("load_balancing_loss", t.aux, 1/float64(t.Microbatches()))
+	add("z_loss", t.z, 1/float64(t.Microbatches()))
 	var depths []*device.Tensor
 	for k, of := range t.mtp {
 		depths = append(depths, model.Reduce(dev, "mtp_loss."+strconv.Itoa(k), of, t.Model.MTPScale(k, tokens), f))

@@ -22,12 +22,15 @@ type State struct {
 // expert bias and counts, random streams, and the sampler's position.
 func (t *Trainer) States() []State {
 	var s []State
-	for i, p := range t.Model.Params() {
+	held := t.Optim.States()
+	for _, p := range t.Model.Params() {
 		s = append(s, State{p.Name, p.W})
-		if p.Master != p.W {
-			s = append(s, State{p.Name + ".master", p.Master})
+		for _, h := range held[p] {
+			if p.Master != p.W {
+				s = append(s, State{p.Name + ".master", h.Master})
+			}
+			s = append(s, State{p.Name + ".m", h.M}, State{p.Name + ".v", h.V})
 		}
-		s = append(s, State{p.Name + ".m", t.Optim.M[i]}, State{p.Name + ".v", t.Optim.V[i]})
 	}
 	for _, r := range t.Model.Routers() {
 		if r.Shared {
@@ -39,7 +42,7 @@ func (t *Trainer) States() []State {
 		s = append(s, State{"rng." + stream.Name, stream.State})
 	}
 	position := device.NewTensor(lowp.INT32, 2)
-	position.I32()[0], position.I32()[1] = int32(t.sampler.Consumed), int32(t.sampler.Consumed>>32)
+	position.I32()[0], position.I32()[1] = int32(t.consumed), int32(t.consumed>>32)
 	return append(s, State{"data.consumed", position})
 }
 

@@ -14,6 +14,7 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/device"
 	"firstbit/experiments"
+	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/tune"
@@ -22,7 +23,7 @@ import (
 // trainFlags are the flags that make a run.
 type trainFlags struct {
 	preset, config, data, precision, recipe, schedule string
-	weights, export                                   string
+	weights, export, layout                           string
 	set, plans, faults                                []string
 	steps                                             int
 	seed                                              uint64
@@ -45,6 +46,7 @@ func trainCommand() *cobra.Command {
 	fs.StringVar(&f.preset, "preset", "tiny", "configuration to start from: "+strings.Join(train.PresetNames(), ", "))
 	fs.StringVar(&f.config, "config", "", "JSON file laid over the preset")
 	fs.StringArrayVar(&f.set, "set", nil, "path=value: set one field of the configuration, such as model.width=64")
+	fs.StringVar(&f.layout, "layout", "dp=1", "simulated ranks, such as dp=8: data parallel, each with a batch of its own")
 	fs.IntVar(&f.steps, "steps", 0, "iterations")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of weights and data")
 	fs.StringVar(&f.schedule, "schedule", "0", "seed of arrival orders, or real for the machine's own races")
@@ -87,6 +89,9 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 	}
 	s = experiments.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic,
 		Digest: true, Load: true, Export: f.export}
+	if s.Layout, err = parallel.ParseLayout(f.layout); err != nil {
+		return s, fmt.Errorf("--%w", err)
+	}
 	var ok bool
 	if s.Schedule, ok = device.ParseSchedule(f.schedule); !ok {
 		return s, fmt.Errorf("--schedule %q: must be a whole number or real", f.schedule)

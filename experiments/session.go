@@ -1,0 +1,201 @@
+package experiments
+
+import (
+	"cmp"
+	"encoding/hex"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"firstbit/data"
+	"firstbit/device"
+	"firstbit/model"
+	"firstbit/parallel"
+	"firstbit/trace"
+	"firstbit/train"
+)
+
+// session is one rank's part of a run, put together, before its first step.
+type session struct {
+	choices
+	device  *device.Device
+	trainer *train.Trainer
+	tracer  *trace.Tracer // nil: no trace
+	outcome *Outcome
+}
+
+// Run is the one place where trainers meet their middleware.
+func Run(s Spec) (*Outcome, error) {
+	o, m, err := s.run()
+	if err != nil {
+		return nil, err
+	}
+	if s.Export != "" {
+		if err := s.export(m); err != nil {
+			return nil, err
+		}
+	}
+	if step := o.firstNonFinite(); step > 0 && !s.Schedule.Real {
+		o.NonFinite, err = s.findNonFinite(step)
+	}
+	return o, err
+}
+
+// run runs every rank to the end and returns what they left, and the model of the first.
+func (s *Spec) run() (*Outcome, *model.Model, error) {
+	if err := s.Check(); err != nil {
+		return nil, nil, err
+	}
+	corpus, err := s.Config.Corpus()
+	if err != nil {
+		return nil, nil, err
+	}
+	world := parallel.NewWorld(s.Layout, s.Config.Cluster.RanksPerNode)
+	first, err := s.trace(world)
+	if err != nil {
+		return nil, nil, err
+	}
+	ranks := make([]*session, world.World())
+	err = world.Run(func(r parallel.Rank) (err error) {
+		if ranks[r.Index], err = s.assemble(r, corpus, s.tracer(first, r.Index)); err != nil {
+			return err
+		}
+		return ranks[r.Index].loop(s, r.Index)
+	})
+	for _, r := range ranks {
+		if r != nil && r.tracer != nil {
+			err = cmp.Or(err, r.tracer.Close())
+		}
+	}
+	if err != nil {
+		if first != nil {
+			first.Remove()
+		}
+		return nil, nil, err
+	}
+	o := merge(ranks)
+	o.Unigram = corpus.Unigram()
+	return o, ranks[0].trainer.Model, nil
+}
+
+// trace begins the trace of a run; nil: none.
+func (s *Spec) trace(world *parallel.World) (*trace.Tracer, error) {
+	if s.Trace.Level == trace.Off {
+		return nil, nil
+	}
+	return trace.New(s.Trace, 0, s.describe(world))
+}
+
+// tracer is that of a rank; nil: none.
+func (s *Spec) tracer(first *trace.Tracer, rank int) *trace.Tracer {
+	if first == nil || rank == 0 {
+		return first
+	}
+	return trace.Join(s.Trace, rank)
+}
+
+// assemble chains memory(trace(tune(inject(run)))) around the device of a rank's trainer.
+func (s *Spec) assemble(rank parallel.Rank, corpus *data.Corpus, tracer *trace.Tracer) (*session, error) {
+	c, err := s.choices()
+	if err != nil {
+		return nil, err
+	}
+	c.injector.Rank = rank.Index
+	run := &session{choices: c, tracer: tracer, outcome: &Outcome{}}
+	chain := []device.Middleware{c.injector.Memory}
+	if tracer != nil {
+		chain = append(chain, tracer.Middleware)
+	}
+	chain = append(chain, c.tuner.Middleware, c.injector.Middleware)
+	if s.Routes {
+		chain = append(chain, run.outcome.observe)
+	}
+	if s.Load {
+		chain = append(chain, run.outcome.count)
+	}
+	if s.watch != nil {
+		chain = append(chain, s.watch(rank.Index))
+	}
+	run.device = device.New(device.Options{Rank: rank.Index, At: s.Layout.At(rank.Index), Schedule: s.Schedule}, chain...)
+	if run.trainer, err = train.NewRank(s.Config, corpus, run.device, rank); err != nil {
+		return nil, err
+	}
+	run.trainer.Digest = s.Digest || s.Trace.Level > trace.Off
+	if tracer != nil {
+		run.trainer.StateAt = tracer.WantsState
+	}
+	return run, nil
+}
+
+func (r *session) loop(s *Spec, rank int) error {
+	o := r.outcome
+	until := s.Config.Steps
+	if s.Until > 0 {
+		until = min(until, s.Until)
+	}
+	for range until {
+		step := r.trainer.Step()
+		if err := r.err(); err != nil { // a plan or fault that does not fit what it names
+			return err
+		}
+		if rank > 0 {
+			step.Metrics = nil // they are those of the first rank
+		}
+		o.Steps = append(o.Steps, step)
+		if s.Each != nil && rank == 0 {
+			s.Each(step)
+		}
+	}
+	return nil
+}
+
+func (r *session) err() error {
+	if err := cmp.Or(r.tuner.Err(), r.device.Err()); err != nil {
+		return err
+	}
+	for _, f := range r.injector.Faults {
+		if err := f.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merge makes one outcome of the ranks': metrics are the first's, faults and policies count together, the state
+// is a fingerprint of all ranks', and what was watched comes step by step, rank by rank.
+func merge(ranks []*session) *Outcome {
+	o := ranks[0].outcome
+	for _, f := range ranks[0].injector.Faults {
+		o.Changed = append(o.Changed, FaultReport{Text: f.Text})
+	}
+	for _, p := range ranks[0].tuner.Policies {
+		o.Policies = append(o.Policies, FaultReport{Text: p.Text})
+	}
+	for i, r := range ranks {
+		for j, f := range r.injector.Faults {
+			o.Changed[j].Changed += f.Changed()
+		}
+		for j, p := range r.tuner.Policies {
+			o.Policies[j].Changed += p.Calls
+		}
+		if i > 0 {
+			o.Routes = append(o.Routes, r.outcome.Routes...)
+			o.addLoad(r.outcome.Load)
+		}
+	}
+	slices.SortStableFunc(o.Routes, func(a, b Routes) int { return a.Step - b.Step })
+	if len(ranks) > 1 {
+		for i := range o.Steps {
+			if o.Steps[i].State == "" {
+				continue
+			}
+			h := xxh3.New()
+			for _, r := range ranks {
+				_, _ = h.WriteString(r.outcome.Steps[i].State) // a hash does not fail
+			}
+			sum := h.Sum128().Bytes()
+			o.Steps[i].State = hex.EncodeToString(sum[:])
+		}
+	}
+	return o
+}
