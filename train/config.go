@@ -68,8 +68,8 @@ func (c Config) Validate() error {
 // maxActivations bounds what one microbatch holds, 4 bytes each.
 const maxActivations = 1 << 31
 
-// activations estimates a microbatch's largest tensors: logits, and for each layer its hidden
-// rows and attention's probabilities. A token count over the bound stands for all the rest.
+// activations estimates a microbatch's largest tensors: logits, and for each layer its hidden rows,
+// attention's probabilities and the states of scans. A part over the bound stands for all the rest.
 func (c Config) activations() int64 {
 	m, tokens := c.Model, int64(c.Batch)*int64(c.Seq)
 	if tokens > maxActivations {
@@ -79,18 +79,21 @@ func (c Config) activations() int64 {
 	if strings.ContainsRune(m.Pattern, 'E') {
 		layer += 4 * int64(m.MoE.TopK) * int64(m.MoE.Hidden)
 	}
+	states := int64(0) // of a layer, and as many gradients
 	if strings.ContainsRune(m.Pattern, 'M') {
 		layer += 4 * int64(m.SSM.Projected())
+		states = 2 * int64(c.Batch) * int64(m.SSM.Inner()) * int64(m.SSM.State)
 	}
 	depths := int64(0)
 	if strings.Contains(m.Pattern, "/") {
 		depths = int64(m.MTP.Depths)
 	}
-	row := 2*int64(m.Vocab)*(1+depths) + int64(len(m.Pattern))*(1+depths)*layer
-	if row > maxActivations {
-		return row
+	layers := int64(len(m.Pattern)) * (1 + depths)
+	row := 2*int64(m.Vocab)*(1+depths) + layers*layer
+	if most := max(row, states); most > maxActivations {
+		return most
 	}
-	return tokens * row
+	return tokens*row + layers*states
 }
 
 // Format is the format of weights and activations.

@@ -181,3 +181,13 @@ func TestSpoiltConfigsDoNoHarm(t *testing.T) {
 	}
 	require.Greater(t, refused, 1000)
 }
+
+// Few weights can still need states that no machine holds.
+func TestStatesOfScansAreBounded(t *testing.T) {
+	c := Tiny()
+	c.Model.Pattern, c.Model.Width, c.Model.Heads, c.Model.KVHeads = "M", 1, 1, 1
+	c.Model.SSM.Heads, c.Model.SSM.HeadDim, c.Model.SSM.Groups = 64, 64, 1
+	require.NoError(t, c.Validate())
+	c.Model.SSM.Heads, c.Model.SSM.HeadDim, c.Model.SSM.State = 4096, 4096, 4096
+	require.ErrorContains(t, c.Validate(), "activations: must be at most")
+}
