@@ -17,7 +17,7 @@ const (
 	// memberTile is the number of elements added at a time: partial sums stay in the first cache while the members pass.
 	memberTile = 1024
 	// rowsAtOnce is the number of members added with one pass over the partial sums.
-	rowsAtOnce = 4
+	rowsAtOnce = 8
 )
 
 // SumMembers is the arithmetic of a collective that adds: dst[j] is the fold over the members m of in[m][at+j].
@@ -134,8 +134,8 @@ func (w *walkMembers[T]) add(p Piece[T]) {
 	w.ends = append(w.ends, w.width)
 }
 
-// along is how far along the first piece's chain that of f begins, if it is the same one around: guess, or one more, if it is
-// that far. It is −1 if f is another order.
+// along is how far along the first piece's chain that of f begins, if it is the same one around, and not before guess;
+// else −1.
 func (w *walkMembers[T]) along(f Fold, guess int) int {
 	first := w.pieces[0].Fold
 	if f.Program == first.Program {
@@ -220,10 +220,10 @@ func (w *walkMembers[T]) around(acc, spare []T, f Fold) {
 // addBegun adds row j to the elements up to to[j]; to does not fall.
 func addBegun[T libm.Float](f Fold, acc, spare []T, rows [][]T, to []int) {
 	all := to[0]
-	addRowsTo(f, acc[:all], spare, rows, 0)
+	addLeaves(f, acc[:all], spare, rows, 0, extend)
 	for j, hi := range to {
 		if hi > all {
-			addRowsTo(f, acc[all:hi], spare, rows[j:j+1], all)
+			addLeaves(f, acc[all:hi], spare, rows[j:j+1], all, extend)
 		}
 	}
 }
@@ -233,8 +233,8 @@ func addOthers[T libm.Float](f Fold, acc, spare []T, rows [][]T, to []int) {
 	all := to[len(to)-1]
 	for j, lo := range to {
 		if lo < all {
-			addRowsTo(f, acc[lo:all], spare, rows[j:j+1], lo)
+			addLeaves(f, acc[lo:all], spare, rows[j:j+1], lo, extend)
 		}
 	}
-	addRowsTo(f, acc[all:], spare, rows, all)
+	addLeaves(f, acc[all:], spare, rows, all, extend)
 }

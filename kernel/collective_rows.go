@@ -6,6 +6,7 @@ import (
 
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/reduce"
 )
 
 // row is what the walk's pieces add of member m.
@@ -29,70 +30,108 @@ func (w *walkMembers[T]) end() {
 	}
 }
 
+// A how says where a sum of rows starts and goes.
+type how int
+
+const (
+	extend how = iota // the partial sum goes on
+	begin             // it starts at −0
+	join              // what starts at −0 is added to it at the end
+)
+
 // steps is the stack machine on rows of the walk's width; the sum is left in the lowest slot.
 func (w *walkMembers[T]) steps(slots []T, f Fold) {
 	n := w.width
 	slot := func(i int) []T { return slots[i*n:][:n] }
 	spare, top := slot(f.Depth), 0
 	var rows [rowsAtOnce][]T
-	for i := 0; i < len(f.Steps); i++ {
-		s := f.Steps[i]
-		if s.Join {
+	for i := 0; i < len(f.Steps); {
+		if f.Steps[i].Join {
 			top--
-			addPartial(f, slot(top-1), slot(top))
+			rows[0] = slot(top)
+			addLeaves(f, slot(top-1), spare, rows[:1], 0, extend)
+			i++
 			continue
 		}
-		// A chain of one value that is joined next: −0 + x = x, so the value is added where it would be joined.
-		acc := slot(top)
-		if s.Count == 1 && i+1 < len(f.Steps) && f.Steps[i+1].Join {
-			acc = slot(top - 1)
+		k, to := 0, begin
+		take := func(s reduce.Step) {
+			for c := range s.Count {
+				if k == rowsAtOnce {
+					addLeaves(f, slot(top), spare, rows[:k], 0, to)
+					k, to = 0, extend
+				}
+				rows[k] = w.row(f.leaf(s.Start + c*s.Stride))
+				k++
+			}
+		}
+		take(f.Steps[i])
+		// A chain of one value that is joined next lengthens this one: −0 + x = x.
+		for i++; i+1 < len(f.Steps) && f.Steps[i].Count == 1 && f.Steps[i+1].Join; i += 2 {
+			take(f.Steps[i])
+		}
+		if to == begin && top > 0 && i < len(f.Steps) && f.Steps[i].Join {
+			addLeaves(f, slot(top-1), spare, rows[:k], 0, join)
 			i++
+			continue
+		}
+		addLeaves(f, slot(top), spare, rows[:k], 0, to)
+		top++
+	}
+}
+
+// addLeaves adds the elements of rows from lo on to acc, one row after another. spare is room for as many.
+func addLeaves[T libm.Float](f Fold, acc, spare []T, rows [][]T, lo int, to how) {
+	done := 0
+	if acc, ok := any(acc).([]float32); ok && vectorised && len(acc) >= 8 && (f.Acc == lowp.FP32 || f.Acc == lowp.BF16) {
+		rows, _ := any(rows).([][]float32)
+		for _, r := range rows {
+			_ = r[lo+len(acc)-1] // the vectors check no bounds
+		}
+		done = len(acc) &^ 7
+		if f.Acc == lowp.FP32 {
+			sumRows32(&acc[0], &rows[0], len(rows), lo, done, int(to))
 		} else {
-			fill(acc, Negzero[T]())
-			top++
+			sumRowsBF16(&acc[0], &rows[0], len(rows), lo, done, int(to))
 		}
-		for c := 0; c < s.Count; c += rowsAtOnce {
-			k := min(rowsAtOnce, s.Count-c)
-			for j := range k {
-				rows[j] = w.row(f.leaf(s.Start + (c+j)*s.Stride))
-			}
-			addRowsTo(f, acc, spare, rows[:k], 0)
-		}
+	}
+	if done < len(acc) {
+		addLeavesPlain(f, acc[done:], spare[:len(acc)-done], rows, lo+done, to)
 	}
 }
 
-// addPartial adds one partial sum to another.
-func addPartial[T libm.Float](f Fold, a, b []T) {
-	b = b[:len(a)]
-	for j := range a {
-		a[j] += b[j]
+// addLeavesPlain is what the vectors do, in plain Go.
+func addLeavesPlain[T libm.Float](f Fold, acc, spare []T, rows [][]T, lo int, to how) {
+	sum := acc
+	if to == join {
+		sum = spare
 	}
-	roundTo(f, a)
+	if to != extend {
+		fill(sum, Negzero[T]())
+	}
+	plain := !narrow[T](f)
+	for ; plain && len(rows) >= 4; rows = rows[4:] {
+		a, b, c, d := rows[0][lo:][:len(sum)], rows[1][lo:][:len(sum)], rows[2][lo:][:len(sum)], rows[3][lo:][:len(sum)]
+		for j := range sum {
+			sum[j] = sum[j] + a[j] + b[j] + c[j] + d[j]
+		}
+	}
+	for _, r := range rows {
+		addLeaf(f, sum, r[lo:][:len(sum)])
+	}
+	if to == join {
+		addLeaf(f, acc, sum)
+	}
 }
 
-// addRowsTo adds the elements of rows from lo on to acc, one row after another.
-func addRowsTo[T libm.Float](f Fold, acc, spare []T, rows [][]T, lo int) {
-	switch {
-	case narrow[T](f):
-		for _, r := range rows {
-			r = r[lo:][:len(acc)]
-			leaf := spare[:len(acc)]
-			copy(leaf, r)
-			roundTo(f, leaf)
-			addPartial(f, acc, leaf)
+func addLeaf[T libm.Float](f Fold, acc, row []T) {
+	if narrow[T](f) {
+		for j, v := range row {
+			acc[j] = add(f, acc[j], enter(f, v))
 		}
-	case len(rows) == rowsAtOnce:
-		a, b, c, d := rows[0][lo:][:len(acc)], rows[1][lo:][:len(acc)], rows[2][lo:][:len(acc)], rows[3][lo:][:len(acc)]
-		for j := range acc {
-			acc[j] = acc[j] + a[j] + b[j] + c[j] + d[j]
-		}
-	default:
-		for _, r := range rows {
-			r = r[lo:][:len(acc)]
-			for j := range acc {
-				acc[j] += r[j]
-			}
-		}
+		return
+	}
+	for j, v := range row {
+		acc[j] += v
 	}
 }
 
@@ -101,13 +140,6 @@ func narrow[T libm.Float](f Fold) bool {
 	var z T
 	_, is32 := any(z).(float32)
 	return is32 && f.Acc != lowp.FP32
-}
-
-// roundTo rounds partial sums to the format in which the fold holds them.
-func roundTo[T libm.Float](f Fold, x []T) {
-	if x, ok := any(x).([]float32); ok && f.Acc != lowp.FP32 {
-		f.Acc.RoundSlice(x)
-	}
 }
 
 func processors() int { return runtime.GOMAXPROCS(0) }

@@ -45,8 +45,9 @@ func placesOf(algorithm string, p Partition) []placedOrder {
 		at = func(x Place) reduce.Context { return reduce.Context{Part: x.Part} }
 	}
 	var all []placedOrder
+	order := reduce.MustOrder(kind)
 	for _, x := range places {
-		all = append(all, placedOrder{x, reduce.MustOrder(kind).Resolve(at(x), p.Ranks)})
+		all = append(all, placedOrder{x, order.Resolve(at(x), p.Ranks)})
 	}
 	return all
 }
@@ -87,9 +88,11 @@ func TestReduceMembersIsItsDefinition(t *testing.T) {
 			}
 		}
 	}
-	// Enough for several processors and tiles.
+	// Enough for several processors and tiles, with vectors and without.
+	defer func(v bool) { vectorised = v }(vectorised)
 	for _, procs := range []int{1, 2, 3} {
 		runtime.GOMAXPROCS(procs)
+		vectorised = vectorised && procs < 3
 		for _, algorithm := range algorithms {
 			p := Partition{Elements: 5003, Ranks: 40, Channels: 3}
 			checkMembers[float32](t, r, algorithm, p, placesOf(algorithm, p), lowp.FP32)
@@ -121,6 +124,36 @@ func checkMembers[T libm.Float](t *testing.T, r *rand.Rand, algorithm string, p 
 	require.Equal(t, got, in[p.Ranks-1], "%s %+v: in place", algorithm, p)
 }
 
+// Pieces need not follow one another, nor share an order or a format.
+func TestPiecesOfAnySort(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 1))
+	for range 300 {
+		ranks, n := 1+r.IntN(9), 40
+		in, dst := randomMembers[float32](r, ranks, n), make([]float32, n)
+		var pieces []Piece[float32]
+		for lo := 0; lo < n; {
+			lo += r.IntN(2) * r.IntN(4) // a gap
+			hi := min(lo+r.IntN(6), n)
+			order := reduce.Given(reduce.Permutation(r.Uint64(), ranks))
+			if r.IntN(3) > 0 {
+				order = reduce.MustOrder([]string{fmt.Sprintf("ring(%d)", r.IntN(ranks)), "seq", "pairwise", "nccltree(0)"}[r.IntN(4)])
+			}
+			if lo < hi {
+				pieces = append(pieces, Piece[float32]{dst[lo:hi], lo, Fold{Program: order.Program(ranks), Acc: []lowp.Format{lowp.FP32, lowp.BF16}[r.IntN(2)]}})
+			}
+			lo = hi
+		}
+		r.Shuffle(len(pieces)*r.IntN(2), func(i, j int) { pieces[i], pieces[j] = pieces[j], pieces[i] })
+		ReduceMembers(pieces, in)
+		for _, p := range pieces {
+			for i, got := range p.Dst {
+				want := Run(p.Fold, func(m int) float32 { return in[m][p.At+i] })
+				require.Equal(t, math.Float32bits(want), math.Float32bits(got))
+			}
+		}
+	}
+}
+
 func bitsOf[T libm.Float](x T) uint64 {
 	if x, ok := any(x).(float32); ok {
 		return uint64(math.Float32bits(x))
@@ -141,7 +174,7 @@ func TestCollectivesAddByTheirOrder(t *testing.T) {
 			pieces := piecesOf(dst, places, ranks, lowp.FP32)
 			parts := map[int]bool{}
 			for _, x := range places {
-				if parts[x.Part] && x.Channel == 0 {
+				if parts[x.Part] || len(parts) > 0 && x.order.Program(ranks) == pieces[0].Fold.Program {
 					continue
 				}
 				parts[x.Part] = true
@@ -183,6 +216,52 @@ func TestEveryHopIsRounded(t *testing.T) {
 		require.Equal(t, want, dst, algorithm)
 		ReduceMembers(piecesOf(dst, placesOf(algorithm, p), n, lowp.FP32), in)
 		require.Equal(t, slices.Repeat([]float32{6}, n), dst, "wider, nothing is lost")
+	}
+}
+
+// Vectors add and round as plain Go does: every length, number of rows, start, and bits that are no numbers.
+func TestLeavesOnVectors(t *testing.T) {
+	if !vectorised {
+		t.Skip("no vectors here")
+	}
+	defer func() { vectorised = true }()
+	r := rand.New(rand.NewPCG(8, 9))
+	anyBits := func(n int) []float32 {
+		x := random32(r, n)
+		for i := range x {
+			switch r.IntN(4) {
+			case 0:
+				x[i] = math.Float32frombits(r.Uint32())
+			case 1:
+				x[i] = math.Float32frombits([]uint32{0, 1 << 31, 0x7f800000, 0xff800000, 0x7fc00001, 0xff800001, 0x7f7fffff, 1, 0x3f808000, 0x3f818000}[r.IntN(10)])
+			}
+		}
+		return x
+	}
+	for _, acc := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16} {
+		for n := range 150 {
+			for _, to := range []how{extend, begin, join} {
+				k, lo := 1+r.IntN(rowsAtOnce), r.IntN(9)
+				rows := make([][]float32, k)
+				for i := range rows {
+					rows[i] = anyBits(lo + n)
+				}
+				start := anyBits(n)
+				acc.RoundSlice(start)
+				var got [2][]float32
+				for i := range got {
+					vectorised = i == 0
+					got[i] = slices.Clone(start)
+					addLeaves(Fold{Acc: acc}, got[i], make([]float32, n), rows, lo, to)
+					for j, v := range got[i] {
+						if v != v && acc == lowp.FP32 { // which of two NaNs stays is the compiler's choice
+							got[i][j] = float32(math.NaN())
+						}
+					}
+				}
+				requireSameBits(t, got[1], got[0], "%s, %d rows of %d, how %d", acc, k, n, to)
+			}
+		}
 	}
 }
 
