@@ -46,7 +46,7 @@ func (r *Report) judge(pairs []*pair, oneSchedule bool) {
 			r.Differing = append(r.Differing, &first.a[i])
 		}
 	}
-	r.roots(diverged)
+	r.roots(diverged, pairs)
 	r.settle(first)
 }
 
@@ -90,7 +90,7 @@ const maxRoots = 100
 // roots lists every record of the first diverging iteration whose inputs are equal and outputs
 // are not: independent origins, since none can be a consequence of another. At kernel level a
 // Call's kernels stand for it, and a recomputation's Calls for it from op level on.
-func (r *Report) roots(diverged []*pair) {
+func (r *Report) roots(diverged, all []*pair) {
 	for _, p := range diverged {
 		a, _ := p.records()
 		if a == nil {
@@ -103,6 +103,9 @@ func (r *Report) roots(diverged []*pair) {
 			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state":
 			case p.level >= trace.Kernel && rec.Kind == "op", p.level >= trace.Op && rec.Kind == "recompute":
 			case sigsEqual(rec.In, p.b[j].In) && !sigsEqual(rec.Out, p.b[j].Out):
+				if verdict, _ := p.outputsDiffer(rec, all); verdict != "origin" { // a member brought it
+					continue
+				}
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))
 			}
 		}

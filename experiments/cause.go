@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"firstbit/device"
+	"firstbit/parallel"
 	"firstbit/train"
 )
 
@@ -19,7 +20,7 @@ type Cause struct {
 	Diagnose string   `json:"diagnose"`
 	Cure     string   `json:"cure"`
 	Source   string   `json:"source"`
-	Layouts  []string `json:"layouts"`
+	Layouts  []string `json:"layouts"` // where it occurs; it is shown on the first
 
 	// Root is the GLOB of the Call the localiser must name, on scope.name at kernel level, Class
 	// the class it must give.
@@ -35,6 +36,8 @@ type Cause struct {
 	healthy, broken, cured setting
 	// halves are cures that must not suffice.
 	halves []half
+	// quiet are layouts on which the broken pair must be identical.
+	quiet []string
 	// flips is set where at least one route must flip.
 	flips bool
 }
@@ -69,8 +72,10 @@ type half struct {
 // catalog lists the causes in the order of the catalog's parts.
 var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
+	scaleCollective, ringPermutation, clipNorm, // A, over ranks
 	topkTies, topkSlots, ssdChunk, bitFlip, // B
 	rngLiveHandle, // C
+	oneBadMember,  // D
 }
 
 // Causes lists the catalog.
@@ -94,6 +99,15 @@ func (c *Cause) Vary() [2]string { return [2]string{c.vary[0].String(), c.vary[1
 // Persists tells whether that still differs in the cured pair.
 func (c *Cause) Persists() bool { return c.cured.source }
 
+// Layout is the layout the cause is shown on.
+func (c *Cause) Layout() parallel.Layout {
+	l, err := parallel.ParseLayout(c.Layouts[0])
+	if err != nil {
+		panic(err) // the catalog is ours
+	}
+	return l
+}
+
 // Config is the configuration the cause is shown on.
 func (c *Cause) Config() train.Config { return c.config() }
 
@@ -105,6 +119,7 @@ func (c *Cause) spec(s setting, side int) Spec {
 	}
 	return Spec{
 		Config:   c.config(),
+		Layout:   c.Layout(),
 		Schedule: device.Schedule{Seed: v.schedule},
 		Plans:    slices.Concat(v.plans, s.plans),
 		Faults:   v.faults,

@@ -8,6 +8,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/diff"
+	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
 )
@@ -16,6 +17,8 @@ import (
 type Pair struct {
 	Name      string `json:"name,omitempty"`
 	Identical bool   `json:"identical"`
+
+	want bool // whether they must be
 }
 
 // Printed is where a difference shows in losses printed to so many decimals.
@@ -68,7 +71,7 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	r := &Result{Cause: c.ID, Layout: "dp=1", Config: c.config(), Controls: []Pair{}, Why: []string{}}
+	r := &Result{Cause: c.ID, Layout: c.Layouts[0], Config: c.config(), Controls: []Pair{}, Why: []string{}}
 	r.Precision = r.Config.Precision
 	h := harness{cause: c, dir: dir, progress: progress}
 
@@ -86,7 +89,15 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Controls = append(r.Controls, Pair{half.name, same})
+		r.Controls = append(r.Controls, Pair{Name: half.name, Identical: same})
+	}
+	for _, layout := range c.quiet {
+		h.layout = layout
+		same, err := h.pair("at "+layout, c.broken)
+		if err != nil {
+			return nil, err
+		}
+		r.Controls = append(r.Controls, Pair{Name: "the same at " + layout, Identical: same, want: true})
 	}
 	r.judge(c)
 	return r, nil
@@ -95,7 +106,7 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 // Stages is how many pairs and levels Reproduce reports as it goes.
 func (c *Cause) Stages() int {
 	const levels = int(trace.Kernel)
-	return 1 + levels + 1 + len(c.halves)
+	return 1 + levels + 1 + len(c.halves) + len(c.quiet)
 }
 
 // judge says what is not as it must be.
@@ -109,7 +120,8 @@ func (r *Result) judge(c *Cause) {
 	require(!r.Fault.Identical, "the pair with the cause does not differ")
 	require(r.Cure.Identical, "the cured pair differs")
 	for _, p := range r.Controls {
-		require(!p.Identical, "%s alone already cures it", p.Name)
+		require(p.want || !p.Identical, "%s alone already cures it", p.Name)
+		require(!p.want || p.Identical, "%s: the pair differs", p.Name)
 	}
 	if root := r.Fault.Root; root != nil {
 		require(device.Glob(c.Root, root.Path()), "the localiser names %s, not %s", root.Path(), c.Root)
@@ -134,6 +146,7 @@ func (c *Cause) explains(path string) bool {
 type harness struct {
 	cause    *Cause
 	dir      string
+	layout   string // instead of the cause's; empty: that
 	progress func(string)
 }
 
@@ -148,7 +161,13 @@ func (h *harness) pair(name string, s setting) (bool, error) {
 	h.say("%s", name)
 	var out [2]*Outcome
 	err := diff.Both(func(side int) (err error) {
-		out[side], err = Run(h.cause.spec(s, side))
+		spec := h.cause.spec(s, side)
+		if h.layout != "" {
+			if spec.Layout, err = parallel.ParseLayout(h.layout); err != nil {
+				return err
+			}
+		}
+		out[side], err = Run(spec)
 		return err
 	})
 	if err != nil {

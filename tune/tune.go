@@ -71,6 +71,9 @@ func (t *Tuner) Middleware(next device.Runner) device.Runner {
 		if len(t.Policies) > 0 && c.ID.Phase != device.Init {
 			t.apply(c)
 		}
+		if err := tuned(c); err != nil && t.err == nil {
+			t.err = fmt.Errorf("plan for %s (%s): %w", c.ID.Path, c.Kernel.Name, err)
+		}
 		next(c)
 	}
 }

@@ -125,8 +125,12 @@ func (s story) root() {
 	if f.Class != nil {
 		s.print("     class %s: %s", *f.Class, rep.Evidence[min(1, len(rep.Evidence)-1)])
 	}
-	for _, other := range rep.Roots[min(1, len(rep.Roots)):] {
-		s.print("     another, independent: %s", other.Path())
+	told := map[string]bool{f.Root.Path(): true}
+	for _, other := range rep.Roots { // a collective is a root on every rank
+		if !told[other.Path()] {
+			told[other.Path()] = true
+			s.print("     another, independent: %s", other.Path())
+		}
 	}
 	if b := f.Bytes; b != nil {
 		s.print("5  The bit               %s[%d], %s; %d of %d elements differ", b.Output, b.Element, b.Distance(), b.Count, b.Of)
