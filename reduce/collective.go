@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // placed are the kinds of order that depend on where an element lies in its message until they say it.
@@ -33,7 +34,7 @@ func (o Order) place(c Context, n int) Order {
 			panic("reduce: a ring of another length than the sum")
 		}
 		if !slices.IsSorted(c.Ring) {
-			return Given(rotated(c.Ring, c.Part+1))
+			return Order{kind: given, given: rotated(c.Ring, c.Part+1), cache: new(programCache)}
 		}
 	}
 	o.arg, o.at, o.cache = uint64(c.Part), true, new(programCache)
@@ -207,10 +208,23 @@ func (p *Program) rotation(first int) {
 		return
 	}
 	p.First = first
-	p.Perm = make([]int32, p.N)
-	for i := range p.Perm {
-		p.Perm[i] = int32((first + i) % p.N)
+	p.Perm = twiceAround(p.N)[first:][:p.N:p.N]
+}
+
+// lastTwice is what twiceAround made last: the chunks of one ring share it.
+var lastTwice atomic.Pointer[[]int32]
+
+// twiceAround is 0, 1, …, n−1, 0, 1, …, n−1.
+func twiceAround(n int) []int32 {
+	if last := lastTwice.Load(); last != nil && len(*last) == 2*n {
+		return *last
 	}
+	twice := make([]int32, 2*n)
+	for i := range twice {
+		twice[i] = int32(i % n)
+	}
+	lastTwice.Store(&twice)
+	return twice
 }
 
 // double lays the ranks down in the order in which the tree's chains take them: a node and the kids that are
