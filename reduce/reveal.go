@@ -133,7 +133,8 @@ func (r *revealer) build(leaves []int, parent int) (t Tree, siblings []int, err 
 }
 
 // classify names the first order whose tree this is, of those the tree itself suggests:
-// blocks or slices as long as the chain that starts at leaf 0, lanes as many as its first stride.
+// blocks or slices as long as the chain that starts at leaf 0, lanes as many as its first stride, rings that start at
+// one of the two leaves that meet first.
 func classify(t Tree, n int) string {
 	if fused(t) {
 		return "fused"
@@ -147,6 +148,7 @@ func classify(t Tree, n int) string {
 	if stride > 1 && stride&(stride-1) == 0 {
 		names = append(names, fmt.Sprintf("lanes(%d)", stride))
 	}
+	names = append(names, collectives(c, n)...)
 	want := c.String()
 	for _, name := range names {
 		if MustOrder(name).Tree(n).canonical().String() == want {
@@ -154,6 +156,30 @@ func classify(t Tree, n int) string {
 		}
 	}
 	return "other"
+}
+
+// collectives names the orders of collectives that a tree may be. A symmetric one is a ring's.
+func collectives(t Tree, n int) []string {
+	deepest := t
+	for !deepest.isLeaf() && deepest.Depth() > 1 {
+		deepest = deeper(deepest)
+	}
+	names := []string{"nccltree(0)", "nccltree(1)"}
+	for _, leaf := range deepest.Leaves() {
+		names = append(names, fmt.Sprintf("ring(%d)", (leaf+n-1)%n))
+	}
+	return names
+}
+
+// deeper is the first of the deepest kids.
+func deeper(t Tree) Tree {
+	deepest := t.Kids[0]
+	for _, k := range t.Kids[1:] {
+		if k.Depth() > deepest.Depth() {
+			deepest = k
+		}
+	}
+	return deepest
 }
 
 // firstChain follows leaf 0 of a canonical tree outwards: how many leaves 0, 1, 2, … are added one

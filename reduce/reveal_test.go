@@ -99,6 +99,7 @@ func TestRevealNamesTheClass(t *testing.T) {
 		{"blocked(4)", 40, "blocked(4)"}, {"blocked(3)", 40, "blocked(3)"}, {"blocked(100)", 350, "blocked(100)"},
 		{"lanes(8)", 40, "lanes(8)"}, {"lanes(2)", 5, "lanes(2)"}, {"splitk(5)", 40, "splitk(5)"}, {"splitk(7)", 40, "splitk(7)"},
 		{"splitk(3)", 200, "blocked(67)"}, // three in sequence are also three pairwise: the first name wins
+		{"ring(3)", 40, "ring(3)"}, {"ring(39)", 40, "seq"}, {"symmetric(4)", 40, "ring(3)"}, {"nccltree(0)", 40, "nccltree(0)"}, {"nccltree(1)", 41, "nccltree(1)"},
 		{"perm(7)", 10, "other"}, {"given(0 2 1)", 3, "lanes(2)"}, {"given(1 0 3 2)", 4, "other"},
 	} {
 		tree := MustOrder(c.order).Tree(c.n)
