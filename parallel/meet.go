@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"firstbit/device"
 )
@@ -15,8 +15,7 @@ type Group struct {
 	Ranks []int
 
 	world *World
-	mu    sync.Mutex
-	at    *meeting // the one under way; nil: none
+	at    *meeting // the next one; only the last to come to the one before sets it, while the others wait
 }
 
 // Member is a rank's place in a group.
@@ -34,46 +33,50 @@ func (g *Group) Nodes() int { return (g.Size() + g.world.Node - 1) / g.world.Nod
 // meeting is one collective under way.
 type meeting struct {
 	calls []*device.Call // by member
-	first int            // the member that came first
-	count int
-	done  chan struct{}
+	came  atomic.Int32
+	over  chan struct{} // closed when the work is done, or when the world has failed
+}
+
+func newMeeting(n int) *meeting {
+	return &meeting{calls: make([]*device.Call, n), over: make(chan struct{})}
 }
 
 // meet brings a Call together with the other members'. The last to come does the work for all; nobody
 // leaves before it is done.
+//
+// Whether Calls agree is looked at when all are there, in the order of the members, so that what is found does
+// not depend on who came when.
 func (m Member) meet(c *device.Call, work func(calls []*device.Call)) {
 	g := m.Group
-	g.mu.Lock()
-	at := g.at
-	if at == nil {
-		at = &meeting{calls: make([]*device.Call, len(g.Ranks)), first: m.Index, done: make(chan struct{})}
-		g.at = at
-	}
-	if first := at.calls[at.first]; first != nil {
-		if why := disagree(first, c); why != "" {
-			g.mu.Unlock()
-			g.world.fail(fmt.Errorf("parallel: ranks of group %s meet in different calls: rank %d in %s, rank %d in %s: %s",
-				g.Name, g.Ranks[at.first], describe(first), g.Ranks[m.Index], describe(c), why))
-			panic(stop{})
-		}
-	}
+	at, rank := g.at, g.Ranks[m.Index]
 	at.calls[m.Index] = c
-	at.count++
-	if at.count == len(g.Ranks) {
-		g.at = nil
-		g.mu.Unlock()
-		work(at.calls)
-		g.world.resume(g.Ranks, g.Ranks[m.Index])
-		close(at.done)
+	if at.came.Add(1) < int32(len(g.Ranks)) {
+		g.world.wait(rank, c, at)
 		return
 	}
-	g.world.wait(g.Ranks[m.Index], c) // before the last can come
-	g.mu.Unlock()
-	select {
-	case <-at.done:
-	case <-g.world.failed:
-		panic(stop{})
+	if err := g.clash(at.calls); err != nil {
+		g.world.errs[g.Ranks[0]] = err // which waits, so nobody else writes there
+		g.world.wait(rank, c, at)
+		return
 	}
+	work(at.calls)
+	g.at = newMeeting(len(g.Ranks))
+	g.world.resume(len(g.Ranks) - 1)
+	close(at.over)
+}
+
+// clash says which two Calls do not belong together; nil: none.
+func (g *Group) clash(calls []*device.Call) error {
+	for i, c := range calls {
+		if why := disagree(calls[0], c); why != "" {
+			return fmt.Errorf("parallel: ranks of group %s meet in different calls: rank %d in %s, rank %d in %s: %s",
+				g.Name, g.Ranks[0], describe(calls[0]), g.Ranks[i], describe(c), why)
+		}
+		if why := misfit(c, i, len(calls)); why != "" {
+			return fmt.Errorf("parallel: ranks of group %s meet in different calls: rank %d in %s %s", g.Name, g.Ranks[i], describe(c), why)
+		}
+	}
+	return nil
 }
 
 func describe(c *device.Call) string {
@@ -83,14 +86,14 @@ func describe(c *device.Call) string {
 // disagree says what two Calls that meet do not have in common; empty: nothing.
 func disagree(a, b *device.Call) string {
 	switch {
-	case a.Kernel != b.Kernel || a.ID.Path != b.ID.Path:
+	case a == b:
+		return ""
+	case a.Kernel.Name != b.Kernel.Name || a.ID.Path != b.ID.Path:
 		return "they are different calls"
 	case a.ID.Step != b.ID.Step || a.ID.Micro != b.ID.Micro || a.ID.Phase != b.ID.Phase:
 		return "they are of different times"
 	case len(a.In) != len(b.In) || len(a.Scalars) != len(b.Scalars):
 		return "they bring different numbers of tensors"
-	case !a.Plan.Equal(b.Plan):
-		return fmt.Sprintf("their plans are %q and %q", a.Plan, b.Plan)
 	}
 	for i, s := range a.Scalars {
 		if s != b.Scalars[i] {
@@ -105,6 +108,22 @@ func disagree(a, b *device.Call) string {
 		if a.Kernel != allGather && !slices.Equal(x.Shape(), y.Shape()) { // shards differ in length
 			return fmt.Sprintf("%s is %s and %s", a.In[i].Name, shape(x), shape(y))
 		}
+	}
+	if !a.Plan.Equal(b.Plan) { // last: of another format, the plan is another anyway
+		return fmt.Sprintf("their plans are %q and %q", a.Plan, b.Plan)
+	}
+	return ""
+}
+
+// misfit says why a member's Call cannot be its own; empty: it can.
+func misfit(c *device.Call, member, size int) string {
+	if c.Kernel != allGather {
+		return ""
+	}
+	n := int(c.Scalar("n"))
+	lo, hi := Shard(n, size, member)
+	if have := c.In[0].Len(); have != hi-lo {
+		return fmt.Sprintf("brings a shard of %d of %d elements: must be %d", have, n, hi-lo)
 	}
 	return ""
 }

@@ -1,11 +1,14 @@
 package parallel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"firstbit/device"
 )
@@ -15,38 +18,42 @@ type World struct {
 	Layout
 	Node int // ranks of a simulated node
 
-	dp *Group
+	dp     *Group
+	groups []*Group
 
-	mu      sync.Mutex
-	running int            // ranks that neither wait nor have ended
-	waits   int            // ranks that wait
+	// What a rank writes, it writes at its own place and before it counts down, so whoever counts down to 0 sees all.
+	running atomic.Int64   // ranks that neither wait nor have ended
 	waiting []*device.Call // by rank: the Call in which it waits, or nil
-	ended   []bool
-	failed  chan struct{} // closed at the first failure
-	err     error
+	ended   []bool         // by rank
+	errs    []error        // by rank: what its body returned, or what is wrong with the meeting that it waits in
+	err     error          // of the run, once nobody runs
 }
 
 // NewWorld makes the groups of a layout.
 func NewWorld(l Layout, node int) *World {
-	w := &World{Layout: l, Node: node, waiting: make([]*device.Call, l.World()),
-		ended: make([]bool, l.World()), failed: make(chan struct{})}
-	w.dp = w.group("dp", l.World())
+	n := l.World()
+	w := &World{Layout: l, Node: node, waiting: make([]*device.Call, n), ended: make([]bool, n), errs: make([]error, n)}
+	ranks := make([]int, n)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	w.dp = w.group("dp", ranks)
 	return w
 }
 
-func (w *World) group(name string, n int) *Group {
-	g := &Group{Name: name, world: w, Ranks: make([]int, n)}
-	for i := range g.Ranks {
-		g.Ranks[i] = i
-	}
+func (w *World) group(name string, ranks []int) *Group {
+	g := &Group{Name: name, world: w, Ranks: ranks, at: newMeeting(len(ranks))}
+	w.groups = append(w.groups, g)
 	return g
 }
 
 // Groups are the members of every group of more than one rank, by name.
 func (w *World) Groups() map[string][]int {
 	groups := map[string][]int{}
-	if len(w.dp.Ranks) > 1 {
-		groups[w.dp.Name] = w.dp.Ranks
+	for _, g := range w.groups {
+		if len(g.Ranks) > 1 {
+			groups[g.Name] = g.Ranks
+		}
 	}
 	return groups
 }
@@ -66,11 +73,15 @@ func (r Rank) DP() Member { return Member{r.World.dp, r.Index} }
 // stop ends the goroutine of a rank after the world has failed.
 type stop struct{}
 
-// Run runs every rank's body in a goroutine of its own and waits for all. It returns the first error:
-// a body's, ranks that call different things at one meeting, or ranks that wait for ever.
+// Run runs every rank's body in a goroutine of its own and waits for all. It returns the error of the lowest rank
+// that has one: its body's, or that of a meeting in which ranks call different things; without any, that ranks
+// wait for ever.
+//
+// An error stops nobody but the ranks that wait for the one that has it. All others run until they end or wait, which
+// does not depend on who is faster; only then is it said what went wrong, so the same mistake has the same error.
 func (w *World) Run(body func(r Rank) error) error {
 	n := w.World()
-	w.running = n
+	w.running.Store(int64(n))
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
@@ -81,66 +92,52 @@ func (w *World) Run(body func(r Rank) error) error {
 					}
 				}
 			}()
-			if err := body(Rank{i, w}); err != nil {
-				w.fail(err)
-			}
-			w.end(i)
+			w.errs[i] = body(Rank{i, w})
+			w.ended[i] = true
+			w.pause()
 		})
 	}
 	all.Wait()
 	return w.err
 }
 
-func (w *World) fail(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.failLocked(err)
-}
-
-func (w *World) failLocked(err error) {
-	if w.err == nil {
-		w.err = err
-		close(w.failed)
-	}
-}
-
-func (w *World) end(rank int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ended[rank] = true
-	w.running--
-	w.checkLocked()
-}
-
-// wait says that a rank waits in a Call.
-func (w *World) wait(rank int, where *device.Call) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// wait holds a rank in a Call until the meeting is over.
+func (w *World) wait(rank int, where *device.Call, at *meeting) {
 	w.waiting[rank] = where
-	w.waits++
-	w.running--
-	w.checkLocked()
-}
-
-// resume says that the ranks' meeting is over.
-func (w *World) resume(ranks []int, last int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, r := range ranks {
-		if r != last {
-			w.waiting[r] = nil
-		}
+	w.pause()
+	<-at.over
+	if w.err != nil {
+		panic(stop{})
 	}
-	w.waits -= len(ranks) - 1
-	w.running += len(ranks) - 1
+	w.waiting[rank] = nil
 }
 
-// checkLocked fails the world when nobody runs and somebody waits.
-func (w *World) checkLocked() {
-	if w.running > 0 || w.waits == 0 || w.err != nil {
+// resume says that so many ranks that waited run again.
+func (w *World) resume(ranks int) { w.running.Add(int64(ranks)) }
+
+// pause says that a rank no longer runs. When none does, the run is at its end, or nobody can ever go on.
+func (w *World) pause() {
+	if w.running.Add(-1) > 0 {
 		return
 	}
-	w.failLocked(errors.New("parallel: ranks wait for ever: " + w.standing()))
+	w.err = w.outcome()
+	if w.err == nil {
+		return
+	}
+	for _, g := range w.groups { // those who wait anywhere
+		close(g.at.over)
+	}
+}
+
+// outcome is what went wrong, once nobody runs; nil: nothing.
+func (w *World) outcome() error {
+	if err := cmp.Or(w.errs...); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(w.waiting, func(c *device.Call) bool { return c != nil }) {
+		return errors.New("parallel: ranks wait for ever: " + w.standing())
+	}
+	return nil
 }
 
 // standing is where every rank stands: those that wait for one thing together.
