@@ -39,7 +39,7 @@ func (c *Call) FoldAt(name string, n int, at reduce.Context) kernel.Fold {
 // only they know how many leaves there are.
 func (r *rank) misfit(c *Call, sum reduce.Reduction, n int) {
 	if r.err == nil {
-		r.err = fmt.Errorf("plan for %s (%s): %.80s: is not an order of %d values", c.ID.Path, c.Kernel.Name, sum, n)
+		r.err = fmt.Errorf("plan for %s (%s): %.80s: %w", c.ID.Path, c.Kernel.Name, sum, sum.Order.Check(n))
 	}
 }
 

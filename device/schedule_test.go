@@ -217,7 +217,7 @@ func TestOrdersThatDoNotFitAreReported(t *testing.T) {
 	require.Equal(t, []float32{2}, got)
 	for _, plan := range []string{"n:given(1 0)", "n:splitk(2,given(0 1 2))"} {
 		got, err = sum(plan, 4)
-		require.EqualError(t, err, "plan for here.y (sum): "+plan+"/fp32: is not an order of 4 values")
+		require.EqualError(t, err, "plan for here.y (sum): "+plan+"/fp32: is not an order of 2 values")
 		require.Equal(t, []float32{0}, got, "in sequence")
 	}
 	_, err = sum("n:given(1 0)", 0)

@@ -136,7 +136,7 @@ func runGroupedDProb[T libm.Float](c *device.Call) {
 // whole grid arrive in one order; a row block sees its part of it.
 func tileJoin(c *device.Call, tiles, cols int) func(rowBlock int) kernel.Fold {
 	r := c.Plan.Reduction("tiles")
-	if r.Order.Concrete() {
+	if !r.Order.Arrives() {
 		fold := c.Fold("tiles", cols)
 		return func(int) kernel.Fold { return fold }
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Presets are the named configurations.
-var presets = map[string]func() Config{"tiny": Tiny, "small": Small, "gpt": GPT}
+var presets = map[string]func() Config{"tiny": Tiny, "small": Small, "gpt": GPT, "pico": Pico}
 
 // PresetNames lists the presets, sorted.
 func PresetNames() []string {
@@ -57,6 +57,17 @@ func Small() Config {
 	c.Model.Pattern, c.Model.Width, c.Model.Hidden, c.Model.SSM.Heads = "M*E-/*E", 64, 256, 8
 	c.Model.MoE.Hidden, c.Model.MoE.SharedHidden, c.Model.MoE.TileN, c.Model.MoE.TileSub = 128, 64, 32, 8
 	c.Optim.Warmup = 20
+	return c
+}
+
+// Pico is for thousands of ranks, one sequence each.
+func Pico() Config {
+	c := base()
+	c.Steps, c.Batch, c.Seq = 10, 1, 16
+	m := &c.Model
+	m.Pattern, m.Width, m.Hidden, m.Tied = "M*E-", 16, 96, true
+	m.SSM.Heads, m.SSM.HeadDim, m.SSM.State, m.SSM.Groups = 2, 8, 8, 1
+	m.MoE.Hidden, m.MoE.SharedHidden = 32, 16
 	return c
 }
 

@@ -39,12 +39,14 @@ const (
 
 // Choose is the algorithm and the number of channels for a message: the least of latency + bytes/bandwidth.
 //
+// A reduce-scatter has no tree.
+//
 // Source: FACTS §3.
-func Choose(bytes, ranks, nodes int) (order string, channels int) {
+func Choose(kernel string, bytes, ranks, nodes int) (order string, channels int) {
 	channels = max(1, min(mostChannels, bytes/channelBytes))
 	best := math.Inf(1)
 	for _, a := range algorithms {
-		if nodes < a.least {
+		if nodes < a.least || a.order == "nccltree" && kernel == "reduce_scatter" {
 			continue
 		}
 		near, far := a.hops(ranks, nodes)
@@ -62,7 +64,7 @@ func tuned(c *device.Call) error {
 		return nil
 	}
 	x := c.In[0]
-	order, channels := Choose(x.Len()*x.Format.Bits()/8, int(c.Scalar("ranks")), int(c.Scalar("nodes")))
+	order, channels := Choose(c.Kernel.Name, x.Len()*x.Format.Bits()/8, int(c.Scalar("ranks")), int(c.Scalar("nodes")))
 	plan, err := reduce.ParsePlan(fmt.Sprintf("ranks:%s/%s; channels=%d", order, c.Plan.Reduction("ranks").Acc, channels))
 	if err == nil {
 		c.Plan, err = c.Plan.With(plan)

@@ -17,8 +17,16 @@ func TestChoose(t *testing.T) {
 		{4, 8, 2, "arrival", 1}, {1 << 20, 8, 2, "arrival", 8}, {256 << 10, 16, 4, "arrival", 4},
 		{1 << 30, 8, 2, "ring", 8},
 	} {
-		order, channels := Choose(c.bytes, c.ranks, c.nodes)
+		order, channels := Choose("all_reduce", c.bytes, c.ranks, c.nodes)
 		require.Equal(t, c.order, order, "%+v", c)
 		require.Equal(t, c.channels, channels, "%+v", c)
 	}
+	for nodes := 1; nodes <= 512; nodes *= 2 {
+		for bytes := 4; bytes <= 1<<30; bytes *= 4 {
+			order, _ := Choose("reduce_scatter", bytes, 4*nodes, nodes)
+			require.NotEqual(t, "nccltree", order, "a reduce-scatter has no tree")
+		}
+	}
+	order, _ := Choose("all_reduce", 1<<10, 4096, 1024)
+	require.Equal(t, "arrival", order)
 }
