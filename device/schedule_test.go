@@ -215,9 +215,9 @@ func TestOrdersThatDoNotFitAreReported(t *testing.T) {
 	got, err := sum("n:given(1 3 0 2)", 4)
 	require.NoError(t, err)
 	require.Equal(t, []float32{2}, got)
-	for _, plan := range []string{"n:given(1 0)", "n:splitk(2,given(0 1 2))"} {
+	for plan, n := range map[string]string{"n:given(1 0)": "4", "n:splitk(2,given(0 1 2))": "2"} { // of as many slices
 		got, err = sum(plan, 4)
-		require.EqualError(t, err, "plan for here.y (sum): "+plan+"/fp32: is not an order of 2 values")
+		require.EqualError(t, err, "plan for here.y (sum): "+plan+"/fp32: is not an order of "+n+" values")
 		require.Equal(t, []float32{0}, got, "in sequence")
 	}
 	_, err = sum("n:given(1 0)", 0)
