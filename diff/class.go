@@ -62,8 +62,8 @@ func planClass(a, b string) (string, []string) {
 		switch {
 		case other("tie"), other("fused") && choice(p, "tie") == "native":
 			return "tie", []string{fmt.Sprintf("plans differ in how they break ties: %q and %q", a, b)}
-		case other("ring"):
-			return "topology", []string{fmt.Sprintf("plans differ in where the ranks stand in the ring: %q and %q", a, b)}
+		case other("ring"), other("communicators"):
+			return "topology", []string{fmt.Sprintf("plans differ in where the ranks stand, or in what else there is: %q and %q", a, b)}
 		case other("handle"):
 			return "state", []string{fmt.Sprintf("plans differ in the random state they draw from: %q and %q", a, b)}
 		}

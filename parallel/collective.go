@@ -27,8 +27,8 @@ func adding(name string, narrow, wide func(calls []*device.Call, m Member)) adde
 	a := adder{kernels: map[lowp.Format]*device.Kernel{}}
 	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16} {
 		acc := "/" + f.String()
-		a.kernels[f] = &device.Kernel{Name: name, Fixed: reduce.MustPlan("ranks:ring" + acc + "; channels=1; ring=1; tuned=false|true"),
-			Fast: reduce.MustPlan("ranks:ring" + acc + "; channels=4; ring=1; tuned=true|false")}
+		a.kernels[f] = &device.Kernel{Name: name, Fixed: reduce.MustPlan("ranks:ring" + acc + "; channels=1; ring=1; communicators=1; tuned=false|true"),
+			Fast: reduce.MustPlan("ranks:ring" + acc + "; channels=4; ring=1; communicators=1; tuned=true|false")}
 	}
 	a.kernels[lowp.FP64] = a.kernels[lowp.FP32]
 	a.work = func(calls []*device.Call, m Member) {
@@ -184,5 +184,10 @@ func fold(c *device.Call, m Member, channel, part int) kernel.Fold {
 	if seed := c.Plan.Int("ring"); seed > 1 { // another allocation: every channel has a ring of its own
 		at.Ring = reduce.Permutation(uint64(seed)<<16+uint64(channel), m.Size())
 	}
-	return c.FoldAt("ranks", m.Size(), at)
+	f := c.FoldAt("ranks", m.Size(), at)
+	if c.Plan.Order("ranks").Kind() == "perm" { // a switch adds by tables that it shares with other communicators
+		order := reduce.Given(reduce.Permutation(uint64(c.Plan.Int("communicators")), m.Size()))
+		f.Program = order.Program(m.Size())
+	}
+	return f
 }

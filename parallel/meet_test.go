@@ -220,7 +220,7 @@ func TestRanksMeetByOnePlan(t *testing.T) {
 			return nil
 		})
 		require.EqualError(t, err, "parallel: ranks of group dp meet in different calls: rank 0 in opt x (all_reduce) of step 1 microbatch 0, rank 2 in opt x (all_reduce) of step 1 microbatch 0: "+
-			`their plans are "ranks:ring/fp32; channels=1; ring=1; tuned=false" and "ranks:seq/fp32; channels=1; ring=1; tuned=false"`)
+			`their plans are "ranks:ring/fp32; channels=1; ring=1; communicators=1; tuned=false" and "ranks:seq/fp32; channels=1; ring=1; communicators=1; tuned=false"`)
 	}
 }
 
