@@ -1,6 +1,9 @@
 package parallel
 
 import (
+	"runtime"
+	"sync"
+
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
@@ -12,10 +15,12 @@ import (
 // channels by the size of the message and the number of ranks and nodes.
 var (
 	allReduce     = adding("all_reduce", runAllReduce[float32], runAllReduce[float64])
-	reduceScatter = adding("reduce_scatter", runReduceScatter[float32], runReduceScatter[float64])
+	reduceScatter = adding(scatterName, addAll[float32], addAll[float64])
 	allGather     = &device.Kernel{Name: "all_gather"}
 	sumCounts     = &device.Kernel{Name: "all_reduce.int"}
 )
+
+const scatterName = "reduce_scatter"
 
 // adder is a collective that adds: one kernel for each format, for the plan says in which a partial sum is held.
 type adder struct {
@@ -76,9 +81,7 @@ func (m Member) SumCounts(dev *device.Device, label string, x *device.Tensor) {
 					sum[i] += v
 				}
 			}
-			for _, c := range calls {
-				copy(c.Out[0].I32(), sum)
-			}
+			each(calls, len(sum), func(c *device.Call) { copy(c.Out[0].I32(), sum) })
 		})
 	}
 	c.Do()
@@ -114,12 +117,12 @@ func (m Member) AllGather(dev *device.Device, label string, x *device.Tensor, n 
 	y := c.Write("y", x.Format, n)
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
-			for _, to := range calls {
-				for i, from := range calls {
-					lo, _ := Shard(n, len(calls), i)
-					to.Out[0].CopyAt(lo, from.In[0].Tensor)
-				}
+			whole := calls[0].Out[0].Tensor
+			for i, from := range calls {
+				lo, _ := Shard(n, len(calls), i)
+				whole.CopyAt(lo, from.In[0].Tensor)
 			}
+			each(calls[1:], n, func(c *device.Call) { c.Out[0].CopyAt(0, whole) })
 		})
 	}
 	c.Do()
@@ -127,67 +130,44 @@ func (m Member) AllGather(dev *device.Device, label string, x *device.Tensor, n 
 }
 
 func runAllReduce[T libm.Float](calls []*device.Call, m Member) {
-	sum, lead := device.Data[T](calls[0].Out[0].Tensor), calls[0]
-	cut := kernel.Partition{Elements: len(sum), Ranks: len(calls), Channels: lead.Plan.Int("channels")}
-	var places []kernel.Place
-	switch lead.Plan.Order("ranks").Kind() {
-	case "ring":
-		places = cut.Ring()
-	case "nccltree":
-		places = cut.Tree()
-	case "symmetric":
-		places = cut.Owners()
-	default: // one order for every element
-		places = []kernel.Place{{Hi: len(sum)}}
-	}
-	pieces := make([]kernel.Piece[T], len(places))
-	for i, p := range places {
-		pieces[i] = kernel.Piece[T]{Dst: sum[p.Lo:p.Hi], At: p.Lo, Fold: fold(lead, m, p.Channel, p.Part)}
-	}
-	kernel.ReduceMembers(pieces, inputs[T](calls))
-	for _, c := range calls[1:] {
-		copy(device.Data[T](c.Out[0].Tensor), sum)
-	}
+	addAll[T](calls, m)
+	sum := calls[0].Out[0].Tensor
+	each(calls[1:], sum.Len(), func(c *device.Call) { c.Out[0].CopyAt(0, sum) })
 }
 
-// runReduceScatter sums every shard as its owner's: chunk i of a ring ends at rank i. Channels cut each shard.
-func runReduceScatter[T libm.Float](calls []*device.Call, m Member) {
-	n, channels := calls[0].In[0].Len(), calls[0].Plan.Int("channels")
-	tree := calls[0].Plan.Order("ranks").Kind() == "nccltree"
-	pieces := make([]kernel.Piece[T], 0, len(calls)*channels)
-	for i, c := range calls {
-		lo, hi := Shard(n, len(calls), i)
-		out := device.Data[T](c.Out[0].Tensor)
-		for ch := range channels {
-			a, b := kernel.Cut(hi-lo, channels, ch, 1)
-			at := i
-			if tree {
-				at = kernel.TreeOf(ch, channels)
-			}
-			pieces = append(pieces, kernel.Piece[T]{Dst: out[a:b], At: lo + a, Fold: fold(calls[0], m, ch, at)})
-		}
-	}
-	kernel.ReduceMembers(pieces, inputs[T](calls))
-}
-
-func inputs[T libm.Float](calls []*device.Call) [][]T {
+// addAll adds what the members bring, part by part, each into the output of the member that is to have it.
+func addAll[T libm.Float](calls []*device.Call, m Member) {
 	in := make([][]T, len(calls))
 	for i, c := range calls {
 		in[i] = device.Data[T](c.In[0].Tensor)
 	}
-	return in
+	parts := m.partsOf(calls[0])
+	pieces := make([]kernel.Piece[T], len(parts))
+	for i, p := range parts {
+		pieces[i] = kernel.Piece[T]{Dst: device.Data[T](calls[p.to].Out[0].Tensor)[p.from:][:p.Hi-p.Lo], At: p.Lo, Fold: p.fold}
+	}
+	kernel.ReduceMembers(pieces, in)
 }
 
-// fold is the order over the ranks in which a part of a channel is added.
-func fold(c *device.Call, m Member, channel, part int) kernel.Fold {
-	at := reduce.Context{Part: part, Node: m.world.Node}
-	if seed := c.Plan.Int("ring"); seed > 1 { // another allocation: every channel has a ring of its own
-		at.Ring = reduce.Permutation(uint64(seed)<<16+uint64(channel), m.Size())
+// spreadFrom is the number of elements to copy below which handing work over costs more than it saves.
+const spreadFrom = 1 << 15
+
+// each does something to so many elements for each Call, on all processors. The Calls' outputs are apart.
+func each(calls []*device.Call, elements int, do func(c *device.Call)) {
+	workers := min(runtime.GOMAXPROCS(0), len(calls), 1+len(calls)*elements/spreadFrom)
+	var others sync.WaitGroup
+	for w := range workers {
+		mine := calls[w*len(calls)/workers : (w+1)*len(calls)/workers]
+		work := func() {
+			for _, c := range mine {
+				do(c)
+			}
+		}
+		if w == workers-1 {
+			work()
+			break
+		}
+		others.Go(work)
 	}
-	f := c.FoldAt("ranks", m.Size(), at)
-	if c.Plan.Order("ranks").Kind() == "perm" { // a switch adds by tables that it shares with other communicators
-		order := reduce.Given(reduce.Permutation(uint64(c.Plan.Int("communicators")), m.Size()))
-		f.Program = order.Program(m.Size())
-	}
-	return f
+	others.Wait()
 }

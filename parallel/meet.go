@@ -15,7 +15,10 @@ type Group struct {
 	Ranks []int
 
 	world *World
-	at    *meeting // the next one; only the last to come to the one before sets it, while the others wait
+
+	// The last to come to a meeting sets these, while the others wait.
+	at       *meeting // the next one
+	messages map[message][]part
 }
 
 // Member is a rank's place in a group.

@@ -1,0 +1,149 @@
+package parallel
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/reduce"
+)
+
+// part is a run of a message's elements that are added in one order, and where their sums go.
+type part struct {
+	kernel.Place
+	to   int // the member whose output they are
+	from int // where in it they begin
+	fold kernel.Fold
+}
+
+// message is all that the parts of a collective depend on, but for arrival.
+type message struct {
+	scatter  bool
+	elements int
+	plan     string
+}
+
+// maxMessages bounds what a group keeps; a run has a few, and one that has more makes them again.
+const maxMessages = 256
+
+// partsOf cuts the message of a collective that adds. At thousands of ranks a ring has as many orders, so a group keeps the parts of
+// every message. Only who does the work of a meeting comes here, and a group has one at a time.
+func (g *Group) partsOf(lead *device.Call) []part {
+	m := message{lead.Kernel.Name == scatterName, lead.In[0].Len(), lead.Plan.String()}
+	if parts, ok := g.messages[m]; ok {
+		return parts
+	}
+	parts := g.cut(m, lead.Plan)
+	g.fold(parts, m.scatter, lead)
+	if !lead.Plan.Order("ranks").Arrives() {
+		if g.messages == nil || len(g.messages) == maxMessages {
+			g.messages = map[message][]part{}
+		}
+		g.messages[m] = parts
+	}
+	return parts
+}
+
+// cut is what an all-reduce adds for its first member, whose sums the others copy, or a reduce-scatter for each.
+func (g *Group) cut(m message, plan reduce.Plan) []part {
+	cut := kernel.Partition{Elements: m.elements, Ranks: g.Size(), Channels: plan.Int("channels")}
+	if m.scatter {
+		return g.cutShards(cut)
+	}
+	var places []kernel.Place
+	switch plan.Order("ranks").Kind() {
+	case "ring":
+		places = cut.Ring()
+	case "nccltree":
+		places = cut.Tree()
+	case "symmetric":
+		places = cut.Owners()
+	default: // one order for every element
+		places = []kernel.Place{{Hi: m.elements}}
+	}
+	parts := make([]part, len(places))
+	for i, p := range places {
+		parts[i] = part{Place: p, from: p.Lo}
+	}
+	return parts
+}
+
+// cutShards leaves every shard to its owner. Channels cut each shard.
+func (g *Group) cutShards(cut kernel.Partition) []part {
+	var parts []part
+	for owner := range cut.Ranks {
+		lo, hi := Shard(cut.Elements, cut.Ranks, owner)
+		for channel := range cut.Channels {
+			if a, b := kernel.Cut(hi-lo, cut.Channels, channel, 1); a < b {
+				parts = append(parts, part{Place: kernel.Place{Lo: lo + a, Hi: lo + b, Channel: channel, Part: owner}, to: owner, from: a})
+			}
+		}
+	}
+	return parts
+}
+
+// fold finds the order over the ranks of every part. Parts of one channel, or of several, may share it.
+func (g *Group) fold(parts []part, scatter bool, lead *device.Call) {
+	n, channels := g.Size(), lead.Plan.Int("channels")
+	rings := make([][]int, channels)
+	share := func(part) (channel, which int) { return 0, 0 }
+	switch lead.Plan.Order("ranks").Kind() {
+	case "ring":
+		places := g.rings(rings, uint64(lead.Plan.Int("ring")))
+		share = func(p part) (int, int) {
+			if scatter { // the ring ends with the owner, wherever that stands
+				return p.Channel, places[p.Channel][p.to]
+			}
+			return p.Channel, p.Part
+		}
+	case "nccltree":
+		share = func(p part) (int, int) { return 0, kernel.TreeOf(p.Channel, channels) }
+	case "symmetric":
+		share = func(p part) (int, int) { return 0, p.Part }
+	}
+	type sharers struct{ channel, which int }
+	folds := map[sharers]kernel.Fold{}
+	for i := range parts {
+		channel, which := share(parts[i])
+		f, ok := folds[sharers{channel, which}]
+		if !ok {
+			f = switched(lead, lead.FoldAt("ranks", n, reduce.Context{Part: which, Ring: rings[channel], Node: g.world.Node}))
+			folds[sharers{channel, which}] = f
+		}
+		parts[i].fold = f
+	}
+}
+
+// switched is a sum in a switch of the network, an order of kind perm, which adds by tables that it shares with other
+// communicators: each one more deals them anew.
+func switched(c *device.Call, f kernel.Fold) kernel.Fold {
+	o, communicators := c.Plan.Order("ranks"), c.Plan.Int("communicators")
+	if o.Kind() != "perm" || communicators == 1 {
+		return f
+	}
+	alone := o.Tree(f.N).Leaves()
+	order := reduce.Permutation(uint64(communicators), f.N)
+	for i, at := range order {
+		order[i] = alone[at]
+	}
+	f.Program = reduce.Given(order).Program(f.N)
+	return f
+}
+
+// rings lists for each channel the ranks as they stand in its ring, nil for 0, 1, 2, …, and where each stands. Seeds
+// above 1 are allocations in which every channel has a ring of its own.
+func (g *Group) rings(rings [][]int, seed uint64) (places [][]int) {
+	places = make([][]int, len(rings))
+	for channel := range rings {
+		at := make([]int, g.Size())
+		for i := range at {
+			at[i] = i
+		}
+		if seed > 1 {
+			rings[channel] = reduce.Permutation(seed<<16+uint64(channel), g.Size())
+			for i, rank := range rings[channel] {
+				at[rank] = i
+			}
+		}
+		places[channel] = at
+	}
+	return places
+}
