@@ -72,7 +72,7 @@ type half struct {
 // catalog lists the causes in the order of the catalog's parts.
 var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
-	scaleCollective, ringPermutation, switchHistory, clipNorm, // A, over ranks
+	scaleCollective, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
 	topkTies, topkSlots, ssdChunk, bitFlip, // B
 	rngLiveHandle, // C
 	oneBadMember,  // D

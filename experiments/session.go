@@ -183,7 +183,7 @@ func merge(ranks []*session) *Outcome {
 			o.addLoad(r.outcome.Load)
 		}
 	}
-	slices.SortStableFunc(o.Routes, func(a, b Routes) int { return a.Step - b.Step })
+	slices.SortStableFunc(o.Routes, func(a, b Routes) int { return cmp.Or(a.Step-b.Step, a.Micro-b.Micro) })
 	if len(ranks) > 1 {
 		for i := range o.Steps {
 			if o.Steps[i].State == "" {

@@ -10,6 +10,7 @@ import (
 	"firstbit/model"
 	"firstbit/optim"
 	"firstbit/parallel"
+	"firstbit/reduce"
 	"firstbit/rng"
 )
 
@@ -114,8 +115,8 @@ func (t *Trainer) Step() Result {
 	for k := range t.mtp {
 		t.mtp[k] = t.mtp[k][:0]
 	}
-	for micro := range t.Micro {
-		t.microbatch(micro)
+	for _, micro := range t.completion() {
+		t.microbatch(int(micro))
 	}
 	t.dev.At(t.step, 0, device.Opt)
 	norm := t.Optim.Step(t.dev, t.step, t.Config.Optim.Rate(t.step, t.Steps))
@@ -128,6 +129,32 @@ func (t *Trainer) Step() Result {
 	}
 	t.consumed += int64(t.Batch * t.Micro * t.dp.Size())
 	return t.metrics(norm)
+}
+
+// completionKernel is the order in which microbatches complete: gradients, and losses as they are reported, add up
+// in it. It is a choice as in pipelines that overlap.
+var completionKernel = &device.Kernel{Name: "completion", Fixed: reduce.MustPlan("micro:seq/fp32"), Run: runCompletion}
+
+// completion lists the microbatches of a step as they complete.
+func (t *Trainer) completion() []int32 {
+	if t.Micro == 1 {
+		return onlyOne
+	}
+	t.dev.At(t.step, 0, device.Fwd)
+	c := t.dev.In("grads").Open("accumulate", completionKernel)
+	c.ReadScalar("microbatches", float64(t.Micro))
+	order := c.Write("order", lowp.INT32, t.Micro)
+	c.Do()
+	return order.I32()
+}
+
+var onlyOne = []int32{0}
+
+func runCompletion(c *device.Call) {
+	order := c.Out[0].I32()
+	for i, micro := range c.Order("micro", len(order)).Tree(len(order)).Leaves() {
+		order[i] = int32(micro)
+	}
 }
 
 func (t *Trainer) microbatch(micro int) {

@@ -46,7 +46,7 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "firstbit",
 		Short: "Which bit flipped first, where, and why",
-		Long: "firstbit trains a small Transformer / mixture-of-experts model in which every choice that can change a bit is a value,\n" +
+		Long: "firstbit trains a small hybrid Mamba / Transformer / mixture-of-experts model in which every choice that can change a bit is a value,\n" +
 			"so that each way in which pretraining loses bitwise determinism can be reproduced, localised to one kernel and cured.",
 		Example:       "  firstbit reproduce dprob-atomics\n  firstbit train --preset tiny --steps 20 --trace /tmp/a",
 		SilenceErrors: true,
