@@ -13,14 +13,15 @@ import (
 func diffCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "diff A B",
-		Short:   "Compare two traces: exit 0 identical, 1 different, 2 not comparable",
-		Example: "  firstbit diff /tmp/a /tmp/b\n  firstbit diff --json /tmp/a /tmp/b",
-		Args:    exactArgs("A", "B"),
+		Use:   "diff A [B]",
+		Short: "Compare two traces, or what must be equal within one: exit 0 identical, 1 different, 2 not comparable",
+		Example: "  firstbit diff /tmp/a /tmp/b\n  firstbit diff --json /tmp/a /tmp/b\n" +
+			"  firstbit diff /tmp/a    the replicas of one run: recomputed activations, weights over data-parallel ranks",
+		Args: oneOrTwo,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		r, err := compare(args[0], args[1])
+		r, err := compare(args)
 		if err != nil {
 			return err
 		}
@@ -37,12 +38,22 @@ func diffCommand() *cobra.Command {
 	return c
 }
 
-func compare(dirA, dirB string) (*diff.Report, error) {
-	a, err := trace.Open(dirA)
+func oneOrTwo(_ *cobra.Command, args []string) error {
+	if len(args) < 1 || len(args) > 2 {
+		return fmt.Errorf("%d traces: must be A, or A and B", len(args))
+	}
+	return nil
+}
+
+func compare(dirs []string) (*diff.Report, error) {
+	a, err := trace.Open(dirs[0])
 	if err != nil {
 		return nil, err
 	}
-	b, err := trace.Open(dirB)
+	if len(dirs) == 1 {
+		return diff.Replicas(a)
+	}
+	b, err := trace.Open(dirs[1])
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +61,7 @@ func compare(dirA, dirB string) (*diff.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, r.Confirm(dirA, dirB)
+	return r, r.Confirm(dirs[0], dirs[1])
 }
 
 func printReport(out io.Writer, r *diff.Report) {
@@ -79,7 +90,11 @@ func printReport(out io.Writer, r *diff.Report) {
 	}
 	printBytes(out, "bytes        ", r.Bytes)
 	for _, root := range r.Roots {
-		fmt.Fprintf(out, "root         %s %s %s, microbatch %d\n", root.Phase, root.Kind, root.Path(), root.Microbatch)
+		rank := ""
+		if len(r.Ranks) > 1 {
+			rank = fmt.Sprintf(", rank %d", root.Rank)
+		}
+		fmt.Fprintf(out, "root         %s %s %s, microbatch %d%s\n", root.Phase, root.Kind, root.Path(), root.Microbatch, rank)
 	}
 	fmt.Fprintf(out, "action       %s\n", r.Action)
 }
