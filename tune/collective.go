@@ -23,7 +23,9 @@ type algorithm struct {
 // switches of the network between few nodes, the trees between many and for small messages.
 var algorithms = []algorithm{
 	{order: "ring", start: 6, hop: 0.6, far: 3, bandwidth: 20000, least: 1,
-		hops: func(ranks, nodes int) (float64, float64) { return float64(2 * (ranks - nodes)), float64(2 * (nodes - 1)) }},
+		hops: func(ranks, nodes int) (float64, float64) {
+			return float64(2 * (ranks - nodes)), float64(2 * (nodes - 1))
+		}},
 	{order: "nccltree", start: 12, hop: 0.6, far: 4, bandwidth: 16000, least: 1,
 		hops: func(ranks, nodes int) (float64, float64) {
 			return float64(2 * (ranks/nodes - 1)), 2 * math.Ceil(math.Log2(float64(nodes)))

@@ -100,7 +100,7 @@ func TestBadInput(t *testing.T) {
 		{"train --deterministic --recipe fast", "deterministic: recipe fast"},
 		{"train --deterministic --plan *.dprob;tiles:arrival", "depends on arrival"},
 		{"train extra", "unexpected argument"},
-		{"diff " + dir, "must be A B"},
+		{"diff", "must be A, or A and B"},
 		{"diff /nonexistent /nonexistent", "must be a directory written by train --trace"},
 		{"diff " + full + " " + full, "run.json"},
 		{"reproduce", "name one from firstbit list"},
