@@ -447,6 +447,26 @@ func TestPartsAreKeptPerMessage(t *testing.T) {
 	}, plan))
 	require.LessOrEqual(t, len(w.dp.messages), maxMessages)
 
+	order = "arrival" // drawn again at every step
+	seen := map[string]bool{}
+	require.NoError(t, simulate(t, ranks, 1, func(r Rank, dev *device.Device) error {
+		for step := 1; step <= 40; step++ {
+			dev.At(step, 0, device.Opt)
+			x := vector(1)
+			x.F32()[0] = []float32{0x1p24, 1, -0x1p24, 1}[r.Index]
+			y := r.DP().AllReduce(dev, "y", x)
+			order := device.Schedule{}.Arrival(rng.HashString("opt y"), device.ID{Step: step}, "ranks", ranks)
+			if want := reduce.Chain(order).Sum([]float32{0x1p24, 1, -0x1p24, 1}, lowp.FP32); y.F32()[0] != want {
+				return fmt.Errorf("step %d: %g: must be %g", step, y.F32()[0], want)
+			}
+			if r.Index == 0 {
+				seen[y.Bits(0)] = true
+			}
+		}
+		return nil
+	}, plan))
+	require.Greater(t, len(seen), 1, "the order must matter")
+
 	order = "given(1 0)"
 	require.NoError(t, simulate(t, ranks, 1, func(r Rank, dev *device.Device) error {
 		r.DP().AllReduce(dev, "y", vector(3))
