@@ -83,14 +83,22 @@ func (g *Group) cutShards(cut kernel.Partition) []part {
 // fold finds the order over the ranks of every part. Parts of one channel, or of several, may share it.
 func (g *Group) fold(parts []part, scatter bool, lead *device.Call) {
 	n, channels := g.Size(), lead.Plan.Int("channels")
-	rings := make([][]int, channels)
+	rings := map[int]*ring{}
 	share := func(part) (channel, which int) { return 0, 0 }
 	switch lead.Plan.Order("ranks").Kind() {
 	case "ring":
-		places := g.rings(rings, uint64(lead.Plan.Int("ring")))
+		seed := uint64(lead.Plan.Int("ring"))
 		share = func(p part) (int, int) {
+			if seed == 1 { // 0, 1, 2, …, for every channel
+				return 0, p.Part
+			}
+			r := rings[p.Channel]
+			if r == nil { // another allocation: every channel has a ring of its own
+				r = newRing(seed<<16+uint64(p.Channel), n)
+				rings[p.Channel] = r
+			}
 			if scatter { // the ring ends with the owner, wherever that stands
-				return p.Channel, places[p.Channel][p.to]
+				return p.Channel, r.places[p.to]
 			}
 			return p.Channel, p.Part
 		}
@@ -105,7 +113,11 @@ func (g *Group) fold(parts []part, scatter bool, lead *device.Call) {
 		channel, which := share(parts[i])
 		f, ok := folds[sharers{channel, which}]
 		if !ok {
-			f = switched(lead, lead.FoldAt("ranks", n, reduce.Context{Part: which, Ring: rings[channel], Node: g.world.Node}))
+			at := reduce.Context{Part: which, Node: g.world.Node}
+			if r := rings[channel]; r != nil {
+				at.Ring = r.ranks
+			}
+			f = switched(lead, lead.FoldAt("ranks", n, at))
 			folds[sharers{channel, which}] = f
 		}
 		parts[i].fold = f
@@ -128,22 +140,13 @@ func switched(c *device.Call, f kernel.Fold) kernel.Fold {
 	return f
 }
 
-// rings lists for each channel the ranks as they stand in its ring, nil for 0, 1, 2, …, and where each stands. Seeds
-// above 1 are allocations in which every channel has a ring of its own.
-func (g *Group) rings(rings [][]int, seed uint64) (places [][]int) {
-	places = make([][]int, len(rings))
-	for channel := range rings {
-		at := make([]int, g.Size())
-		for i := range at {
-			at[i] = i
-		}
-		if seed > 1 {
-			rings[channel] = reduce.Permutation(seed<<16+uint64(channel), g.Size())
-			for i, rank := range rings[channel] {
-				at[rank] = i
-			}
-		}
-		places[channel] = at
+// ring lists the ranks as they stand in a ring, and where each stands.
+type ring struct{ ranks, places []int }
+
+func newRing(seed uint64, n int) *ring {
+	r := &ring{ranks: reduce.Permutation(seed, n), places: make([]int, n)}
+	for place, rank := range r.ranks {
+		r.places[rank] = place
 	}
-	return places
+	return r
 }
