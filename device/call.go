@@ -13,6 +13,12 @@ type Kernel struct {
 	Name  string
 	Fixed reduce.Plan // the order that depends on nothing but the call
 	Fast  reduce.Plan // what a user of GPUs gets; empty when it is Fixed
+
+	// Tokens names the reduction that runs over tokens and so crosses sequences; empty: none does.
+	Tokens string
+	// Canonical is what the canonical order sets over Fixed besides Tokens; empty: nothing.
+	Canonical reduce.Plan
+
 	Parts []Part      // recorded apart at kernel level, such as epilogues
 	Run   func(*Call) // reads c.In and c.Plan, writes c.Out
 }

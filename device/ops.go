@@ -11,7 +11,7 @@ import (
 var (
 	matmulNN = &Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Run: Width(runNN[float32], runNN[float64])}
 	matmulNT = &Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Run: Width(runNT[float32], runNT[float64])}
-	matmulTN = &Kernel{Name: "matmul.wgrad", Fixed: reduce.MustPlan("k:seq/fp32"),
+	matmulTN = &Kernel{Name: "matmul.wgrad", Fixed: reduce.MustPlan("k:seq/fp32"), Tokens: "k",
 		Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), Run: Width(runTN[float32], runTN[float64])}
 	add        = &Kernel{Name: "add", Run: Width(runAdd[float32], runAdd[float64])}
 	accumulate = &Kernel{Name: "accumulate", Run: Width(runAccumulate[float32], runAccumulate[float64])}
@@ -93,10 +93,16 @@ func runAdd[T libm.Float](c *Call) {
 }
 
 // Accumulate adds the gradient of one use in one microbatch to the parameter's:
-// the first of a step is copied, those that follow are added in call order.
+// the first of a step is copied, those that follow are added in call order. A Param whose uses are
+// kept apart has one gradient for each.
 func (d *Device) Accumulate(label string, p *Param, dw *Tensor) {
 	c := d.Open(label, accumulate)
 	c.Read("dw", dw)
+	if p.Apart {
+		c.Update("grad", p.use())
+		c.Do()
+		return
+	}
 	if p.filled {
 		c.Read("grad", p.Grad)
 	}

@@ -22,7 +22,7 @@ type Spec struct {
 	Config   train.Config
 	Layout   parallel.Layout // the zero value: one rank
 	Schedule device.Schedule
-	Recipe   string   // fixed or fast; empty: fixed
+	Recipe   string   // one of tune.Recipes; empty: fixed
 	Plans    []string // policies by hand, 'GLOB PLAN', later ones over earlier ones
 	Faults   []string // faults to inject
 	Trace    trace.Options
@@ -38,8 +38,10 @@ type Spec struct {
 	// watch is one more middleware, around the kernels alone; nil: none.
 	watch func(rank int) device.Middleware
 
-	// Each is called after every step; nil: nobody watches.
+	// Each is called after every step of the first rank; nil: nobody watches.
 	Each func(train.Result)
+	// EachRank is called by every rank, all at once.
+	EachRank func(rank int, t *train.Trainer, r train.Result)
 }
 
 // Outcome is what a run leaves besides its trace.
@@ -73,6 +75,11 @@ func (s *Spec) Check() error {
 	}
 	if err := s.Config.Validate(); err != nil {
 		return err
+	}
+	if s.Recipe == tune.Canonical {
+		if err := s.Config.CheckCanonical(s.Layout.DP); err != nil {
+			return err
+		}
 	}
 	if s.Export != "" {
 		if err := s.checkExport(); err != nil {
@@ -114,8 +121,8 @@ func (s *Spec) export(m *model.Model) error {
 // verifyDeterministic refuses what a deterministic run must not have. Like the reference's
 // flag it verifies and never flips a setting.
 func (s *Spec) verifyDeterministic(c choices) error {
-	if s.Recipe != "fixed" {
-		return fmt.Errorf("deterministic: recipe %s: must be fixed", s.Recipe)
+	if s.Recipe == "fast" {
+		return fmt.Errorf("deterministic: recipe %s: must be fixed or canonical", s.Recipe)
 	}
 	if s.Schedule.Real {
 		return fmt.Errorf("deterministic: schedule real: must be a seed")
@@ -135,7 +142,7 @@ type choices struct {
 }
 
 func (s *Spec) choices() (choices, error) {
-	c := choices{tuner: &tune.Tuner{Recipe: s.Recipe}}
+	c := choices{tuner: &tune.Tuner{Recipe: s.Recipe, Seq: s.Config.Seq}}
 	for _, text := range s.Plans {
 		p, err := tune.ParsePolicy(text)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
+	"firstbit/tune"
 )
 
 // session is one rank's part of a run, put together, before its first step.
@@ -117,7 +118,7 @@ func (s *Spec) assemble(rank parallel.Rank, corpus *data.Corpus, tracer *trace.T
 		chain = append(chain, s.watch(rank.Index))
 	}
 	run.device = device.New(device.Options{Rank: rank.Index, At: s.Layout.At(rank.Index), Schedule: s.Schedule}, chain...)
-	if run.trainer, err = train.NewRank(s.Config, corpus, run.device, rank); err != nil {
+	if run.trainer, err = train.NewRank(s.Config, corpus, run.device, rank, s.Recipe == tune.Canonical); err != nil {
 		return nil, err
 	}
 	run.trainer.Digest = s.Digest || s.Trace.Level > trace.Off
@@ -137,6 +138,9 @@ func (r *session) loop(s *Spec, rank int) error {
 		step := r.trainer.Step()
 		if err := r.err(); err != nil { // a plan or fault that does not fit what it names
 			return err
+		}
+		if s.EachRank != nil {
+			s.EachRank(rank, r.trainer, step)
 		}
 		if rank > 0 {
 			step.Metrics = nil // they are those of the first rank

@@ -36,6 +36,25 @@ func AuxLoss[T libm.Float](share []T, counts []int32, e, grid int, c T, rows fun
 	return Sum(ctas, *partials, 1) / T(len(counts)/e)
 }
 
+// AuxLossBySequence is AuxLoss sequence by sequence: each has a sum of its own, so that the
+// losses of two halves of a batch add up to that of the whole.
+//
+//	loss = Σ_b AuxLoss of b / B
+//
+// Shapes:  share P (B·S,E), counts n (B,E).
+// Reduces: a CTA's columns, the E experts, by experts; rows and ctas as AuxLoss; sequences.
+func AuxLossBySequence[T libm.Float](share []T, counts []int32, e, grid int, c T, rows func(n int) Fold, experts, ctas, sequences Fold, probe func(cta int, partial T)) T {
+	b := len(counts) / e
+	need(sequences, b)
+	each := borrow[T](b)
+	defer giveBack(each)
+	size := len(share) / b
+	for i := range *each {
+		(*each)[i] = AuxLoss(share[i*size:][:size], counts[i*e:][:e], e, grid, c, rows, experts, ctas, probe)
+	}
+	return Sum(sequences, *each, 1) / T(b)
+}
+
 // AuxLossBackward is dP_bti = C·n_bi·scale/B.
 func AuxLossBackward[T libm.Float](dshare []T, counts []int32, e int, c, scale T) {
 	sequence := len(dshare) / (len(counts) / e)
@@ -50,6 +69,20 @@ func AuxLossBackward[T libm.Float](dshare []T, counts []int32, e int, c, scale T
 // Shapes:  logits (rows,E).
 // Reduces: experts inside the log-sum-exp, then tokens.
 func ZLoss[T libm.Float](logits []T, e int, coeff T, experts, tokens Fold) T {
+	return T(zSum(logits, e, 1, experts, tokens)/T(tokens.N)) * coeff
+}
+
+// ZLossByToken is mean_t(coeff·lse(logits_t)²): with the coefficient in every token's term, the losses of
+// two halves add up to that of the whole.
+//
+// Shapes:  logits (rows,E).
+// Reduces: experts inside the log-sum-exp, then tokens.
+func ZLossByToken[T libm.Float](logits []T, e int, coeff T, experts, tokens Fold) T {
+	return zSum(logits, e, coeff, experts, tokens) / T(tokens.N)
+}
+
+// zSum is Σ_t coeff·lse(logits_t)².
+func zSum[T libm.Float](logits []T, e int, coeff T, experts, tokens Fold) T {
 	t := len(logits) / e
 	need(experts, e)
 	need(tokens, t)
@@ -58,9 +91,9 @@ func ZLoss[T libm.Float](logits []T, e int, coeff T, experts, tokens Fold) T {
 	defer giveBack(buf)
 	for i := range t {
 		l := logSumExp(*buf, logits[i*e:][:e], experts)
-		(*squares)[i] = T(l * l)
+		(*squares)[i] = T(T(l*l) * coeff)
 	}
-	return T(Sum(tokens, *squares, 1)/T(t)) * coeff
+	return Sum(tokens, *squares, 1)
 }
 
 // ZLossBackward is dlogits = scale·coeff/T·2·lse·softmax(logits).

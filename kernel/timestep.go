@@ -54,6 +54,24 @@ func DecayBackward[T libm.Float](da, dla, dt, aLog []T, f Fold) {
 	}
 }
 
+// DecayBackwardByToken is DecayBackward with the factor in every row's term: the gradients of two halves add up to
+// that of the whole.
+//
+//	da_log = fold_rows −exp(a_log)·(dla·dt)
+//
+// Shapes:  dla, dt (rows,H), aLog (H) → da (H).
+// Reduces: rows, by f.
+func DecayBackwardByToken[T libm.Float](da, dla, dt, aLog []T, f Fold) {
+	heads := len(aLog)
+	need(f, len(dt)/heads)
+	terms := borrow[T](len(dt))
+	defer giveBack(terms)
+	for i := range *terms {
+		(*terms)[i] = T(dla[i]*dt[i]) * -libm.ExpOf(aLog[i%heads])
+	}
+	SumRows(f, da, *terms, heads)
+}
+
 // SkipBackward is the gradient of D.
 //
 //	forward:  y[row,h,p] = … + D[h]·x[row,h,p]

@@ -16,9 +16,9 @@ type Embedding struct {
 
 var (
 	embedding         = &device.Kernel{Name: "embedding", Run: device.Width(runEmbedding[float32], runEmbedding[float64])}
-	embeddingBackward = &device.Kernel{Name: "embedding.bwd", Fixed: reduce.MustPlan("tokens:seq/fp32"),
-		Fast: reduce.MustPlan("tokens:arrival/fp32"),
-		Run:  device.Width(runEmbeddingBackward[float32], runEmbeddingBackward[float64])}
+	embeddingBackward = &device.Kernel{Name: "embedding.bwd", Fixed: reduce.MustPlan("tokens:seq/fp32; cut=present|all"),
+		Fast: reduce.MustPlan("tokens:arrival/fp32; cut=present|all"), Tokens: "tokens", Canonical: reduce.MustPlan("cut=all"),
+		Run: device.Width(runEmbeddingBackward[float32], runEmbeddingBackward[float64])}
 )
 
 // Forward looks the ids up.
@@ -48,7 +48,12 @@ func runEmbedding[T libm.Float](c *device.Call) {
 }
 
 func runEmbeddingBackward[T libm.Float](c *device.Call) {
-	kernel.EmbeddingBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), c.In[1].I32(), c.In[0].Cols(),
+	dw, dy, ids, d := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), c.In[1].I32(), c.In[0].Cols()
+	if c.Plan.Choice("cut") == "all" {
+		kernel.EmbeddingBackwardAll(dw, dy, ids, d, c.Fold("tokens", len(ids)))
+		return
+	}
+	kernel.EmbeddingBackward(dw, dy, ids, d,
 		func(n int) kernel.Fold { return c.Fold("tokens", n) })
 }
 
@@ -63,7 +68,7 @@ var (
 	crossEntropy = &device.Kernel{Name: "cross_entropy", Fixed: reduce.MustPlan("vocab:seq/fp32"),
 		Run: device.Width(runLoss[float32], runLoss[float64])}
 	crossEntropyBackward = &device.Kernel{Name: "cross_entropy.bwd", Run: device.Width(runLossBackward[float32], runLossBackward[float64])}
-	sumKernel            = &device.Kernel{Name: "sum", Fixed: reduce.MustPlan("tokens:seq/fp32"), Run: device.Width(runSum[float32], runSum[float64])}
+	sumKernel            = &device.Kernel{Name: "sum", Fixed: reduce.MustPlan("tokens:seq/fp32"), Tokens: "tokens", Run: device.Width(runSum[float32], runSum[float64])}
 )
 
 // Forward returns the sum of the tokens' losses, in nats.

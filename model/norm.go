@@ -20,7 +20,7 @@ var (
 		Run: device.Width(runNorm[float32], runNorm[float64])}
 	rmsnormBackward = &device.Kernel{Name: "rmsnorm.bwd", Fixed: reduce.MustPlan("d:seq/fp32"),
 		Run: device.Width(runNormBackward[float32], runNormBackward[float64])}
-	rmsnormWeight = &device.Kernel{Name: "rmsnorm.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"),
+	rmsnormWeight = &device.Kernel{Name: "rmsnorm.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runNormWeight[float32], runNormWeight[float64])}
 )

@@ -14,10 +14,12 @@ var (
 	countsKernel = &device.Kernel{Name: "counts", Run: runCounts}
 	// The fused loss of FACTS §6: a grid of CTAs, each adding its partial to the total as it comes.
 	auxKernel = &device.Kernel{Name: "fused_aux_loss",
-		Fixed: reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:seq/fp32; grid=8"),
-		Fast:  reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:arrival/fp32; grid=8"),
-		Run:   device.Width(runAux[float32], runAux[float64])}
-	zKernel = &device.Kernel{Name: "z_loss", Fixed: reduce.MustPlan("experts:seq/fp32; tokens:seq/fp32"),
+		Fixed:     reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:seq/fp32; sequences:seq/fp32; by=position|sequence; grid=8"),
+		Fast:      reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:arrival/fp32; sequences:seq/fp32; by=position|sequence; grid=8"),
+		Canonical: reduce.MustPlan("sequences:pairwise/fp32; by=sequence"),
+		Run:       device.Width(runAux[float32], runAux[float64])}
+	zKernel = &device.Kernel{Name: "z_loss", Fixed: reduce.MustPlan("experts:seq/fp32; tokens:seq/fp32; coeff=sum|token"),
+		Tokens: "tokens", Canonical: reduce.MustPlan("coeff=token"),
 		Run: device.Width(runZ[float32], runZ[float64])}
 	topkUnbiased = &device.Kernel{Name: "topk", Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
 		Run: device.Width(runTopKUnbiased[float32], runTopKUnbiased[float64])}
@@ -121,8 +123,13 @@ func runAux[T libm.Float](c *device.Call) {
 	if c.Probe != nil {
 		probe = func(cta int, partial T) { c.Probe(onePartial(cta, partial)) }
 	}
-	device.Data[T](c.Out[0].Tensor)[0] = kernel.AuxLoss(device.Data[T](share), counts.I32(), e, grid, T(c.Scalar("coeff")),
-		func(n int) kernel.Fold { return c.Fold("rows", n) }, c.Fold("experts", counts.Len()), ctas, probe)
+	loss, coeff, rows := device.Data[T](c.Out[0].Tensor), T(c.Scalar("coeff")), func(n int) kernel.Fold { return c.Fold("rows", n) }
+	if c.Plan.Choice("by") == "sequence" {
+		loss[0] = kernel.AuxLossBySequence(device.Data[T](share), counts.I32(), e, grid, coeff,
+			rows, c.Fold("experts", e), ctas, c.Fold("sequences", counts.Rows()), probe)
+		return
+	}
+	loss[0] = kernel.AuxLoss(device.Data[T](share), counts.I32(), e, grid, coeff, rows, c.Fold("experts", counts.Len()), ctas, probe)
 }
 
 func onePartial[T libm.Float](tile int, v T) device.Partial {
@@ -137,5 +144,9 @@ func onePartial[T libm.Float](tile int, v T) device.Partial {
 
 func runZ[T libm.Float](c *device.Call) {
 	l := c.In[0].Tensor
-	device.Data[T](c.Out[0].Tensor)[0] = kernel.ZLoss(device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), c.Fold("experts", l.Cols()), c.Fold("tokens", l.Rows()))
+	z := kernel.ZLoss[T]
+	if c.Plan.Choice("coeff") == "token" {
+		z = kernel.ZLossByToken[T]
+	}
+	device.Data[T](c.Out[0].Tensor)[0] = z(device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), c.Fold("experts", l.Cols()), c.Fold("tokens", l.Rows()))
 }

@@ -18,6 +18,9 @@ type Experts struct {
 	Config
 	W1, W2 *device.Param
 
+	// Order is the slot of each row, K slots a token; nil: every row is a token of its own.
+	Order *device.Tensor
+
 	x, h, a, prob, offsets *device.Tensor
 }
 
@@ -26,14 +29,16 @@ var (
 		Run: device.Width(runGroupedNN[float32], runGroupedNN[float64])}
 	groupedNT = &device.Kernel{Name: "grouped_gemm", Fixed: reduce.MustPlan("k:seq/fp32"),
 		Run: device.Width(runGroupedNT[float32], runGroupedNT[float64])}
-	groupedWeight = &device.Kernel{Name: "grouped_gemm.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"),
+	groupedWeight = &device.Kernel{Name: "grouped_gemm.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32; cut=present|all"),
+		Tokens: "rows", Canonical: reduce.MustPlan("cut=all"),
 		Run: device.Width(runGroupedWeight[float32], runGroupedWeight[float64])}
 	weightedReLU2 = &device.Kernel{Name: "relu2.prob", Run: device.Width(runWeightedReLU2[float32], runWeightedReLU2[float64])}
 	// The grouped product whose epilogue also makes the gradient of the routing probability.
 	groupedDProb = &device.Kernel{Name: "grouped_gemm", Parts: []device.Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
-		Fixed: reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic; grid=4"),
-		Fast:  reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static; grid=4"),
-		Run:   device.Width(runGroupedDProb[float32], runGroupedDProb[float64])}
+		Fixed:     reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic|each; grid=4"),
+		Fast:      reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static|each; grid=4"),
+		Canonical: reduce.MustPlan("sched=each"),
+		Run:       device.Width(runGroupedDProb[float32], runGroupedDProb[float64])}
 )
 
 // Forward runs every routed row through its expert.
@@ -89,6 +94,10 @@ func (x *Experts) weightGrad(dev *device.Device, label string, w *device.Param, 
 	c.Read("x", in)
 	c.Read("dy", dy)
 	c.Read("offsets", x.offsets)
+	if x.Order != nil {
+		c.Read("order", x.Order)
+	}
+	c.ReadScalar("k", float64(x.TopK))
 	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
 	c.Do()
 	return dw
@@ -104,8 +113,24 @@ func runGrouped[T libm.Float](c *device.Call, transposed bool) {
 }
 
 func runGroupedWeight[T libm.Float](c *device.Call) {
-	kernel.GroupedMatMulWeight(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor),
-		c.In[2].I32(), c.In[0].Cols(), c.In[1].Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
+	dw, x, dy := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor)
+	offsets, m, n := c.In[2].I32(), c.In[0].Cols(), c.In[1].Cols()
+	if c.Plan.Choice("cut") == "present" {
+		kernel.GroupedMatMulWeight(dw, x, dy, offsets, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
+		return
+	}
+	token := make([]int32, c.In[0].Rows()) // of each row
+	k := 1
+	if len(c.In) > 3 {
+		k = int(c.Scalar("k"))
+	}
+	for r := range token {
+		token[r] = int32(r)
+		if len(c.In) > 3 {
+			token[r] = c.In[3].I32()[r] / int32(k)
+		}
+	}
+	kernel.GroupedMatMulWeightAll(dw, x, dy, offsets, token, m, n, c.Fold("rows", len(token)/k))
 }
 
 func runWeightedReLU2[T libm.Float](c *device.Call) {
@@ -124,8 +149,11 @@ func runGroupedDProb[T libm.Float](c *device.Call) {
 	tiling := kernel.Tiling{M: int(c.Scalar("tile_m")), N: int(c.Scalar("tile_n")), Sub: int(c.Scalar("tile_sub")), Grid: c.Plan.Int("grid")}
 	tiles := tiling.Tiles(offsets, f)
 	var dispatch []int
-	if c.Plan.Choice("sched") == "dynamic" {
+	switch c.Plan.Choice("sched") {
+	case "dynamic":
 		dispatch = c.Arrival("sched", len(tiles))
+	case "each": // a CTA for each tile, so none is walked from its end
+		tiling.Grid = max(len(tiles), 1)
 	}
 	tiling.Dispatch(tiles, dispatch)
 	kernel.GroupedDProb(dprob, dh, dh, device.Data[T](h), device.Data[T](prob), f, tiling, tiles,

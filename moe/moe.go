@@ -56,6 +56,7 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	m.index = index
 
 	offsets := m.permute(dev)
+	m.Experts.Order = m.order
 	latent := dev.In("latent")
 	rows := m.dispatch(dev, "dispatch", m.Latent.In(latent, x)) // (R,L)
 	rowProb := m.reorder(dev, "prob", probRows, prob, m.order)  // (R)

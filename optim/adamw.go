@@ -1,8 +1,6 @@
 package optim
 
 import (
-	"math"
-
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
@@ -17,8 +15,12 @@ type Optimizer interface {
 	States() map[*device.Param][]Held
 }
 
-// Held is what an optimizer holds of a parameter, or of the part of it that is its own.
-type Held struct{ Master, M, V *device.Tensor }
+// Held is what an optimizer holds of a parameter, or of the part of it that is its own, and the gradient
+// of the last step.
+type Held struct {
+	Master, M, V, Grad *device.Tensor
+	Lo                 int // the first of the parameter's elements
+}
 
 // AdamW holds the moments of every parameter, in parameter order.
 type AdamW struct {
@@ -42,7 +44,8 @@ func New(c Config, params []*device.Param) *AdamW {
 
 var (
 	sumSquares = &device.Kernel{Name: "sum_squares", Fixed: reduce.MustPlan("elements:lanes(8)/fp32"),
-		Run: device.Width(runSquares[float32], runSquares[float64])}
+		Canonical: reduce.MustPlan("elements:blocked(64)/fp32"), // blocks of a unit
+		Run:       device.Width(runSquares[float32], runSquares[float64])}
 	gradNorm = &device.Kernel{Name: "grad_norm", Fixed: reduce.MustPlan("params:seq/fp32"),
 		Run: device.Width(runNorm[float32], runNorm[float64])}
 	adamw = &device.Kernel{Name: "adamw", Run: device.Width(runAdamW[float32], runAdamW[float64])}
@@ -70,7 +73,7 @@ func (a *AdamW) Step(dev *device.Device, step int, rate float64) *device.Tensor 
 func (a *AdamW) States() map[*device.Param][]Held {
 	held := map[*device.Param][]Held{}
 	for i, p := range a.Params {
-		held[p] = []Held{{p.Master, a.M[i], a.V[i]}}
+		held[p] = []Held{{Master: p.Master, M: a.M[i], V: a.V[i], Grad: p.Grad}}
 	}
 	return held
 }
@@ -130,7 +133,7 @@ func runSquares[T libm.Float](c *device.Call) {
 
 func runNorm[T libm.Float](c *device.Call) {
 	sum := kernel.Run(c.Fold("params", len(c.In)), func(i int) T { return device.Data[T](c.In[i].Tensor)[0] })
-	device.Data[T](c.Out[0].Tensor)[0] = T(math.Sqrt(float64(sum)))
+	device.Data[T](c.Out[0].Tensor)[0] = root(sum)
 }
 
 func runAdamW[T libm.Float](c *device.Call) {

@@ -21,6 +21,9 @@ type Distributed struct {
 	Config
 	Buckets []*Bucket
 
+	// Canonical makes every bit independent of how many ranks there are: see canonical.go.
+	Canonical bool
+
 	dp parallel.Member
 }
 
@@ -49,7 +52,11 @@ type Segment struct {
 // NewDistributed cuts the parameters into buckets of at least so many elements, each of one format, and
 // finds this rank's shards.
 func NewDistributed(c Config, params []*device.Param, dp parallel.Member, bucket int) *Distributed {
-	d := &Distributed{Config: c, dp: dp}
+	return newDistributed(c, params, dp, bucket, false)
+}
+
+func newDistributed(c Config, params []*device.Param, dp parallel.Member, bucket int, canonical bool) *Distributed {
+	d := &Distributed{Config: c, Canonical: canonical, dp: dp}
 	open := map[lowp.Format]*Bucket{}
 	for _, p := range slices.Backward(params) {
 		b := open[p.W.Format]
@@ -63,6 +70,9 @@ func NewDistributed(c Config, params []*device.Param, dp parallel.Member, bucket
 		}
 	}
 	for _, b := range d.Buckets {
+		if canonical {
+			b.n = padded(b.n)
+		}
 		b.lo, b.hi = parallel.Shard(b.n, dp.Size(), dp.Index)
 		b.cut()
 	}
@@ -93,16 +103,21 @@ var (
 	// The local sums of squares add up before they travel.
 	localSquares = &device.Kernel{Name: "sum", Fixed: reduce.MustPlan("buckets:seq/fp32"),
 		Run: device.Width(runLocal[float32], runLocal[float64])}
+	normOfBuckets = &device.Kernel{Name: "grad_norm", Fixed: reduce.MustPlan("buckets:seq/fp32"),
+		Run: device.Width(runNormOfBuckets[float32], runNormOfBuckets[float64])}
 	rootKernel = &device.Kernel{Name: "sqrt", Run: device.Width(runRoot[float32], runRoot[float64])}
 )
 
 // Step is AdamW.Step over all ranks.
 func (d *Distributed) Step(dev *device.Device, step int, rate float64) *device.Tensor {
-	grads := dev.In("grads")
-	for _, b := range d.Buckets {
-		d.reduce(grads, b)
+	grads, reduce, norms := dev.In("grads"), d.reduce, d.norm
+	if d.Canonical {
+		reduce, norms = d.reduceUses, d.normOfSums
 	}
-	norm := d.norm(dev.In("grad_norm"))
+	for _, b := range d.Buckets {
+		reduce(grads, b)
+	}
+	norm := norms(dev.In("grad_norm"))
 	opt, weights := dev.In("optim"), dev.In("weights")
 	for _, b := range d.Buckets {
 		for _, s := range b.Segments {
@@ -125,13 +140,7 @@ func (d *Distributed) reduce(dev *device.Device, b *Bucket) {
 }
 
 func (d *Distributed) norm(dev *device.Device) *device.Tensor {
-	squares := make([]*device.Tensor, 0, len(d.Buckets))
-	for _, b := range d.Buckets {
-		c := dev.Open(b.label, sumSquares)
-		c.Read("grad", b.shard)
-		squares = append(squares, c.Write("sum", b.shard.Format, 1))
-		c.Do()
-	}
+	squares := d.squares(dev)
 	c := dev.Open("local", localSquares)
 	for _, s := range squares {
 		c.Read("sum", s)
@@ -145,6 +154,18 @@ func (d *Distributed) norm(dev *device.Device) *device.Tensor {
 	norm := c.Write("norm", all.Format, 1)
 	c.Do()
 	return norm
+}
+
+// squares are the sums of the squares of every bucket's shard.
+func (d *Distributed) squares(dev *device.Device) []*device.Tensor {
+	squares := make([]*device.Tensor, 0, len(d.Buckets))
+	for _, b := range d.Buckets {
+		c := dev.Open(b.label, sumSquares)
+		c.Read("grad", b.shard)
+		squares = append(squares, c.Write("sum", b.shard.Format, 1))
+		c.Do()
+	}
+	return squares
 }
 
 func (d *Distributed) update(dev *device.Device, b *Bucket, s *Segment, norm *device.Tensor, step int, rate float64) {
@@ -182,7 +203,11 @@ func (d *Distributed) States() map[*device.Param][]Held {
 	held := map[*device.Param][]Held{}
 	for _, b := range d.Buckets {
 		for _, s := range b.Segments {
-			held[s.Param] = append(held[s.Param], Held{s.Master, s.M, s.V})
+			h := Held{Master: s.Master, M: s.M, V: s.V, Lo: s.Lo}
+			if b.shard != nil { // there was a step
+				h.Grad = b.shard.View(s.at, s.at+s.Hi-s.Lo)
+			}
+			held[s.Param] = append(held[s.Param], h)
 		}
 	}
 	return held
@@ -212,5 +237,7 @@ func runLocal[T libm.Float](c *device.Call) {
 }
 
 func runRoot[T libm.Float](c *device.Call) {
-	device.Data[T](c.Out[0].Tensor)[0] = T(math.Sqrt(float64(device.Data[T](c.In[0].Tensor)[0])))
+	device.Data[T](c.Out[0].Tensor)[0] = root(device.Data[T](c.In[0].Tensor)[0])
 }
+
+func root[T libm.Float](x T) T { return T(math.Sqrt(float64(x))) }

@@ -33,7 +33,8 @@ func adding(name string, narrow, wide func(calls []*device.Call, m Member)) adde
 	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16} {
 		acc := "/" + f.String()
 		a.kernels[f] = &device.Kernel{Name: name, Fixed: reduce.MustPlan("ranks:ring" + acc + "; channels=1; ring=1; communicators=1; tuned=false|true"),
-			Fast: reduce.MustPlan("ranks:ring" + acc + "; channels=4; ring=1; communicators=1; tuned=true|false")}
+			Fast:      reduce.MustPlan("ranks:ring" + acc + "; channels=4; ring=1; communicators=1; tuned=true|false"),
+			Canonical: reduce.MustPlan("ranks:pairwise/fp32")}
 	}
 	a.kernels[lowp.FP64] = a.kernels[lowp.FP32]
 	a.work = func(calls []*device.Call, m Member) {

@@ -79,6 +79,14 @@ var (
 	Arrival  = Order{kind: arrival, cache: new(programCache)}
 )
 
+// Blocked adds blocks of so many values in sequence and joins them pairwise.
+func Blocked(size int) Order {
+	if size < 1 {
+		panic("reduce: a block has at least one value")
+	}
+	return Order{kind: blocked, arg: uint64(size), cache: new(programCache)}
+}
+
 // Given is the sequence over a permutation written out.
 func Given(order []int) Order {
 	return Order{kind: given, given: append([]int{}, order...), cache: new(programCache)}

@@ -99,6 +99,9 @@ func (p Plan) String() string {
 	return p.p.text
 }
 
+// PlanOf is the plan of these reductions.
+func PlanOf(reductions ...Reduction) Plan { return plan{reductions: slices.Clone(reductions)}.plan() }
+
 // Equal tells whether two plans say the same.
 func (p Plan) Equal(q Plan) bool { return p.p == q.p || p.String() == q.String() }
 

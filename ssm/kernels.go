@@ -12,7 +12,7 @@ var (
 		Run: device.Width(runConvolution[float32], runConvolution[float64])}
 	convolutionBackward = &device.Kernel{Name: "causal_conv1d.bwd", Fixed: reduce.MustPlan("taps:seq/fp32"),
 		Run: device.Width(runConvolutionBackward[float32], runConvolutionBackward[float64])}
-	convolutionWeight = &device.Kernel{Name: "causal_conv1d.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"),
+	convolutionWeight = &device.Kernel{Name: "causal_conv1d.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runConvolutionWeight[float32], runConvolutionWeight[float64])}
 	silu         = &device.Kernel{Name: "silu", Run: device.Width(runSiLU[float32], runSiLU[float64])}
@@ -20,13 +20,13 @@ var (
 
 	timeStep         = &device.Kernel{Name: "time_step", Run: device.Width(runTimeStep[float32], runTimeStep[float64])}
 	timeStepBackward = &device.Kernel{Name: "time_step.bwd", Run: device.Width(runTimeStepBackward[float32], runTimeStepBackward[float64])}
-	biasBackward     = &device.Kernel{Name: "ssd.ddt_bias", Fixed: reduce.MustPlan("rows:seq/fp32"),
+	biasBackward     = &device.Kernel{Name: "ssd.ddt_bias", Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runBiasBackward[float32], runBiasBackward[float64])}
-	decayBackward = &device.Kernel{Name: "ssd.dA", Fixed: reduce.MustPlan("rows:seq/fp32"),
-		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
-		Run:  device.Width(runDecayBackward[float32], runDecayBackward[float64])}
-	skipBackward = &device.Kernel{Name: "ssd.dD", Fixed: reduce.MustPlan("p:seq/fp32; rows:seq/fp32"),
+	decayBackward = &device.Kernel{Name: "ssd.dA", Fixed: reduce.MustPlan("rows:seq/fp32; coeff=sum|token"), Tokens: "rows",
+		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32; coeff=sum|token"), Canonical: reduce.MustPlan("coeff=token"),
+		Run: device.Width(runDecayBackward[float32], runDecayBackward[float64])}
+	skipBackward = &device.Kernel{Name: "ssd.dD", Fixed: reduce.MustPlan("p:seq/fp32; rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("p:seq/fp32; rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runSkipBackward[float32], runSkipBackward[float64])}
 
@@ -42,7 +42,7 @@ var (
 		Run: device.Width(runGatedNorm[float32], runGatedNorm[float64])}
 	gatedNormBackward = &device.Kernel{Name: "rmsnorm.gated.bwd", Fixed: reduce.MustPlan("d:seq/fp32"),
 		Run: device.Width(runGatedNormBackward[float32], runGatedNormBackward[float64])}
-	gatedNormWeight = &device.Kernel{Name: "rmsnorm.gated.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"),
+	gatedNormWeight = &device.Kernel{Name: "rmsnorm.gated.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runGatedNormWeight[float32], runGatedNormWeight[float64])}
 )
@@ -89,7 +89,11 @@ func runBiasBackward[T libm.Float](c *device.Call) {
 }
 
 func runDecayBackward[T libm.Float](c *device.Call) {
-	kernel.DecayBackward(out[T](c, 0), in[T](c, 0), in[T](c, 1), in[T](c, 2), c.Fold("rows", c.In[0].Rows()))
+	backward := kernel.DecayBackward[T]
+	if c.Plan.Choice("coeff") == "token" {
+		backward = kernel.DecayBackwardByToken[T]
+	}
+	backward(out[T](c, 0), in[T](c, 0), in[T](c, 1), in[T](c, 2), c.Fold("rows", c.In[0].Rows()))
 }
 
 func runSkipBackward[T libm.Float](c *device.Call) {

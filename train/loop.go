@@ -26,6 +26,7 @@ type Trainer struct {
 	// Digest makes every step end with a fingerprint of the whole state.
 	Digest bool
 
+	canonical       bool
 	dev             *device.Device
 	dp              parallel.Member
 	consumed        int64 // samples of all ranks, before this step
@@ -43,7 +44,7 @@ func New(c Config, dev *device.Device) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewRank(c, corpus, dev, parallel.NewWorld(parallel.Layout{DP: 1}, 1).Rank(0))
+	return NewRank(c, corpus, dev, parallel.NewWorld(parallel.Layout{DP: 1}, 1).Rank(0), false)
 }
 
 // Corpus opens the data of a configuration.
@@ -54,8 +55,8 @@ func (c Config) Corpus() (*data.Corpus, error) {
 	return data.Open(c.Data, c.Model.Vocab)
 }
 
-// NewRank builds one rank's part of a run.
-func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Rank) (*Trainer, error) {
+// NewRank builds one rank's part of a run. A canonical one has bits that do not depend on the number of ranks.
+func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Rank, canonical bool) (*Trainer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -71,10 +72,13 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, Corpus: corpus, Model: m, dev: dev, dp: rank.DP(), sampler: sampler}
-	if t.dp.Size() == 1 {
+	t := &Trainer{Config: c, Corpus: corpus, Model: m, dev: dev, dp: rank.DP(), sampler: sampler, canonical: canonical}
+	switch {
+	case canonical:
+		t.Optim = optim.NewCanonical(c.Optim, m.Params(), t.dp, c.Cluster.Bucket)
+	case t.dp.Size() == 1:
 		t.Optim = optim.New(c.Optim, m.Params())
-	} else {
+	default:
 		t.Optim = optim.NewDistributed(c.Optim, m.Params(), t.dp, c.Cluster.Bucket)
 	}
 	t.tokens = device.NewTensor(lowp.INT32, c.Batch, c.Seq)
@@ -187,7 +191,7 @@ func (t *Trainer) sumCounts(dev *device.Device, counts *device.Tensor) {
 
 // sum adds a number of the rank's own over the ranks.
 func (t *Trainer) sum(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
-	if t.dp.Size() == 1 {
+	if t.canonical || t.dp.Size() == 1 { // canonical ones are of all ranks already
 		return x
 	}
 	return t.dp.AllReduce(dev, label+".sum", x)
@@ -260,6 +264,9 @@ type Result struct {
 // enter it, and the norm of the gradients.
 func (t *Trainer) metrics(norm *device.Tensor) Result {
 	dev, f := t.dev.In("metrics"), norm.Format
+	if t.canonical {
+		t.sumLosses(dev)
+	}
 	tokens := 1 / float64(t.Tokens())
 	var names []string
 	var parts []*device.Tensor

@@ -12,8 +12,11 @@ import (
 )
 
 // Recipes are the named choices for every kernel: fixed depends on nothing but the
-// call, fast is what a user of GPUs gets.
-var Recipes = []string{"fixed", "fast"}
+// call, fast is what a user of GPUs gets, canonical adds in one order however the batch is cut over ranks.
+var Recipes = []string{"fixed", "fast", Canonical}
+
+// Canonical is the recipe whose bits do not depend on the layout.
+const Canonical = "canonical"
 
 // ParseRecipe checks a recipe's name.
 func ParseRecipe(s string) error {
@@ -55,17 +58,22 @@ func ParsePolicy(s string) (*Policy, error) {
 type Tuner struct {
 	Recipe   string
 	Policies []*Policy
+	Seq      int // tokens of a sequence, which the canonical recipe adds before others join
 
 	named map[*device.Call][]*Policy
+	plans map[*device.Kernel]reduce.Plan // of the canonical recipe
 	err   error
 }
 
 // Middleware sets the Plan in place before the Call goes on.
 func (t *Tuner) Middleware(next device.Runner) device.Runner {
-	t.named = map[*device.Call][]*Policy{}
+	t.named, t.plans = map[*device.Call][]*Policy{}, map[*device.Kernel]reduce.Plan{}
 	return func(c *device.Call) {
-		if t.Recipe == "fast" && !c.Kernel.Fast.Empty() {
+		switch {
+		case t.Recipe == "fast" && !c.Kernel.Fast.Empty():
 			c.Plan = c.Kernel.Fast
+		case t.Recipe == Canonical:
+			c.Plan = t.canonical(c.Kernel)
 		}
 		// A weight is drawn under the name of the Call that computes with it, and has nothing to choose.
 		if len(t.Policies) > 0 && c.ID.Phase != device.Init {

@@ -74,5 +74,5 @@ func TestMisfitsAreErrors(t *testing.T) {
 		_, err := ParsePolicy(bad)
 		require.Error(t, err, bad)
 	}
-	require.ErrorContains(t, ParseRecipe("canonical"), "fixed, fast")
+	require.ErrorContains(t, ParseRecipe("loose"), "fixed, fast, canonical")
 }

@@ -67,7 +67,7 @@ func TestBadInput(t *testing.T) {
 		{"train --steps 0", "steps: 0: must be from 1"},
 		{"train --steps many", "--steps"},
 		{"train --precision fp7", "precision: \"fp7\": must be one of fp32, bf16, fp64"},
-		{"train --recipe canonical", "must be one of fixed, fast"},
+		{"train --recipe loose", "must be one of fixed, fast, canonical"},
 		{"train --schedule now", "--schedule \"now\": must be a whole number or real"},
 		{"train --data /nonexistent", "no such file"},
 		{"train --data " + binary, "is binary"},
