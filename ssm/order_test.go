@@ -22,7 +22,7 @@ var wired = map[string]map[string]string{
 	"scan":       {"n": "y", "steps": "y last", "chunk": "y last"},
 	"scan.dx":    {"n": "dx ddt dla", "p": "db dc ddt dla", "steps": "dx db dc ddt dla", "state": "dla", "heads": "db dc", "chunk": "dx db dc ddt dla"},
 	"d.dw":       {"p": "dd", "rows": "dd"},
-	"a_log.dw":   {"rows": "da"},
+	"a_log.dw":   {"rows": "da", "coeff": "da"},
 	"dt_bias.dw": {"rows": "db"},
 	"norm":       {"d": "y rstd"},
 	"norm.dx":    {"d": "dx dz"},
@@ -98,14 +98,17 @@ func TestPlansDecideWhatTheySay(t *testing.T) {
 	for label, items := range wired {
 		for item, want := range items {
 			orders := []string{item + ":reverse", item + ":seq/bf16", item + ":perm(3)"}
-			if item == "chunk" {
+			switch item {
+			case "chunk":
 				orders = []string{"chunk=1", "chunk=3", "chunk=12"}
+			case "coeff":
+				orders = []string{"coeff=token"}
 			}
 			for _, order := range orders {
 				got := newLong(0, map[string]string{label: order}).outputs()
 				require.Equal(t, sorted(want), changed(fixed, got, label), "%s %s", label, order)
 			}
-			if item != "chunk" {
+			if item != "chunk" && item != "coeff" {
 				arrives(t, label, item+":arrival", want)
 			}
 		}

@@ -3,7 +3,6 @@ package train
 import (
 	"strconv"
 
-	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
 	"firstbit/lowp"
@@ -87,25 +86,6 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	dev.At(0, 0, device.Init)
 	m.Init(dev, func(name string) *rng.Stream { return rng.New(c.Seed, name) })
 	return t, t.load()
-}
-
-var loadKernel = &device.Kernel{Name: "load"}
-
-// load takes over the weights of a folder, if the run begins with some, and shows each.
-func (t *Trainer) load() error {
-	if t.Weights == "" {
-		return nil
-	}
-	if err := checkpoint.LoadDir(t.Weights, t.Model); err != nil {
-		return err
-	}
-	t.dev.At(0, 0, device.Load)
-	for _, s := range t.States() {
-		c := t.dev.OpenKind(device.Loading, s.Name, loadKernel)
-		c.Update("value", s.Tensor)
-		c.Do()
-	}
-	return nil
 }
 
 // Step is one iteration: microbatches forward and backward, then the update.

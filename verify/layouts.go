@@ -18,10 +18,10 @@ import (
 
 // Cell is one guarantee in one setting.
 type Cell struct {
-	Name string `json:"name"`
-	OK   bool   `json:"ok"`
-	Hash string `json:"hash"`
-	Why  string `json:"why"` // it did not hold; empty: it did
+	Name string  `json:"name"`
+	OK   bool    `json:"ok"`
+	Hash string  `json:"hash"`
+	Why  *string `json:"why"` // it did not hold; nil: it did
 }
 
 // The cells of Layouts. Each runs layoutSteps steps on one global batch.
@@ -35,6 +35,9 @@ const (
 	layoutBatch = 8
 	layoutSteps = 3
 )
+
+// LayoutCells is the number of cells of Layouts.
+func LayoutCells() int { return len(LayoutRanks) * len(LayoutPatterns) * len(LayoutPrecisions) }
 
 // layoutConfig is tiny with a global batch of which every layout takes a share.
 func layoutConfig(pattern, precision string, dp int) train.Config {
@@ -89,12 +92,15 @@ func layoutCell(recipe string, c train.Config, dp int, want Values) (Cell, Value
 	if want == nil {
 		want = got
 	}
-	if why := want.Differ(got); why != "" {
-		cell.Why = "differs from one rank: " + why
-	} else if why := got.Differ(again); why != "" {
-		cell.Why = "differs under another schedule: " + why
+	why := ""
+	if d := want.Differ(got); d != "" {
+		why = "differs from one rank: " + d
+	} else if d := got.Differ(again); d != "" {
+		why = "differs under another schedule: " + d
 	}
-	cell.OK = cell.Why == ""
+	if cell.OK = why == ""; !cell.OK {
+		cell.Why = &why
+	}
 	return cell, got, nil
 }
 

@@ -1,20 +1,165 @@
 package verify
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/device"
+	"firstbit/experiments"
+	"firstbit/parallel"
+	"firstbit/train"
 	"firstbit/tune"
 )
 
 func TestLayouts(t *testing.T) {
-	cells, one, err := Layouts(tune.Canonical, nil)
+	var seen []Cell
+	cells, one, err := Layouts(tune.Canonical, func(c Cell) { seen = append(seen, c) })
 	require.NoError(t, err)
-	require.Len(t, cells, 24)
+	require.Equal(t, seen, cells)
+	require.Len(t, cells, LayoutCells())
 	require.Len(t, one, 32)
+	hashes := map[string]bool{}
 	for _, c := range cells {
-		t.Log(c)
-		require.True(t, c.OK , "%s: %s", c.Name, c.Why)
+		require.True(t, c.OK, "%s: %v", c.Name, c.Why)
+		require.Nil(t, c.Why)
+		hashes[c.Hash] = true
+	}
+	require.Len(t, hashes, 6, "one for each pattern and precision")
+}
+
+// The fixed recipe gives every layout bits of its own, and is found out.
+func TestTheFixedRecipeDependsOnTheLayout(t *testing.T) {
+	cells, _, err := Layouts("fixed", nil)
+	require.NoError(t, err)
+	hashes := map[string]bool{}
+	for _, c := range cells {
+		hashes[c.Hash] = true
+		require.Equal(t, strings.HasPrefix(c.Name, "dp1 "), c.OK, c.Name)
+		if !c.OK {
+			require.Contains(t, *c.Why, "differs from one rank: step 1 ", c.Name)
+		}
+	}
+	require.Len(t, hashes, len(cells))
+}
+
+// The fast recipe differs under another schedule alone.
+func TestTheFastRecipeDependsOnTheSchedule(t *testing.T) {
+	cell, _, err := layoutCell("fast", layoutConfig("M*E-/*E", "fp32", 1), 1, nil)
+	require.NoError(t, err)
+	require.False(t, cell.OK)
+	require.Contains(t, *cell.Why, "another schedule")
+}
+
+// run is a configuration over so many ranks, its batch being the global one, with plans by hand over the recipe.
+func run(t *testing.T, c train.Config, dp int, plans ...string) Values {
+	t.Helper()
+	c.Batch /= dp
+	v, err := Run(experiments.Spec{Config: c, Layout: parallel.Layout{DP: dp}, Recipe: tune.Canonical, Plans: plans,
+		Schedule: device.Schedule{Seed: uint64(dp)}})
+	require.NoError(t, err)
+	return v
+}
+
+// Whatever else a configuration has: tied and repeated layers, recomputation, other routers, groups, a latent, several buckets.
+func TestConfigurations(t *testing.T) {
+	for name, set := range map[string][]string{
+		"tied":         {"model.pattern=*-/*", "model.tied=true"},
+		"repeated":     {"model.pattern=M/*E", "model.mtp.depths=3", "model.mtp.repeated=true"},
+		"recompute":    {"model.recompute=true"},
+		"softmax":      {"model.moe.router=softmax", "model.moe.router_dtype=bf16"},
+		"softmax_topk": {"model.moe.router=softmax_topk", "model.moe.top_k=3"},
+		"groups":       {"model.moe.groups=4", "model.moe.groups_kept=2", "model.moe.latent=8", "model.moe.shared_hidden=0"},
+		"odd extents":  {"model.width=28", "model.hidden=36", "model.moe.experts=7", "model.moe.hidden=23", "model.moe.tile_m=3", "model.moe.tile_n=5"},
+		"one bucket":   {"cluster.bucket=100000000"},
+		"many buckets": {"cluster.bucket=1"},
+		"fp64":         {"precision=fp64"},
+		"no clipping":  {"optim.clip=0", "seq=64"},
+		"short":        {"seq=4", "batch=64"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := layoutConfig("M*E-/*E", "bf16", 1)
+			c.Steps = 2
+			for _, s := range set {
+				require.NoError(t, c.Set(s))
+			}
+			want := run(t, c, 1)
+			for _, dp := range []int{2, 8} {
+				require.Empty(t, want.Differ(run(t, c, dp)), "dp=%d", dp)
+			}
+		})
+	}
+}
+
+// Each rule is needed: without it, two layouts differ.
+func TestEveryRuleIsNeeded(t *testing.T) {
+	for _, rule := range []string{
+		"matmul.wgrad k:seq", "rmsnorm.wgrad rows:seq", "rmsnorm.gated.wgrad rows:seq", "causal_conv1d.wgrad rows:seq", "ssd.dA rows:seq",
+		"ssd.dA coeff=sum", "ssd.dD rows:seq", "ssd.ddt_bias rows:seq", "loss_sum tokens:seq", "z_loss tokens:seq", "z_loss coeff=sum",
+		"fused_aux_loss by=position", "fused_aux_loss sequences:seq", "embedding.bwd cut=present", "embedding.bwd tokens:seq",
+		"grouped_gemm.wgrad cut=present", "grouped_gemm.wgrad rows:seq", "dprob sched=static",
+		"all_reduce ranks:ring", "reduce_scatter ranks:ring", "sum_squares elements:lanes(8)",
+	} {
+		t.Run(rule, func(t *testing.T) {
+			kernel, plan, _ := strings.Cut(rule, " ")
+			var globs []string
+			for _, g := range labels[kernel] {
+				globs = append(globs, g+" "+plan)
+			}
+			require.NotEmpty(t, globs, kernel)
+			for seed := range uint64(40) { // where one number is made, two roundings may agree
+				c := layoutConfig("M*E-/*E", "fp32", 1)
+				c.Steps, c.Seed = 1, seed
+				if run(t, c, 1, globs...).Differ(run(t, c, 8, globs...)) != "" {
+					return
+				}
+			}
+			t.Fatal("no seed shows the rule")
+		})
+	}
+}
+
+// labels are GLOBs for the Calls of a kernel.
+var labels = map[string][]string{
+	"matmul.wgrad": {"*.in_proj.dw"}, "rmsnorm.wgrad": {"norm.dw"}, "rmsnorm.gated.wgrad": {"*.ssm.norm.dw"},
+	"causal_conv1d.wgrad": {"*.conv.dw"}, "ssd.dA": {"*.a_log.dw"}, "ssd.dD": {"*.d.dw"}, "ssd.ddt_bias": {"*.dt_bias.dw"},
+	"loss_sum": {"loss_sum"}, "z_loss": {"*router.z_loss"}, "fused_aux_loss": {"*.aux_loss"}, "embedding.bwd": {"embed.dw"},
+	"grouped_gemm.wgrad": {"*experts.w1.dw"}, "dprob": {"*.dprob"}, "all_reduce": {"grad_norm.all", "metrics.losses.sum"}, "reduce_scatter": {"grads.bucket.?"},
+	"sum_squares": {"grad_norm.bucket.*"},
+}
+
+// What the collector may be handed wrongly is an error.
+func TestJoin(t *testing.T) {
+	whole := Values{{"w", []uint64{1, 2}}}
+	step := func(whole Values, lo int, bits ...uint64) []rankStep {
+		return []rankStep{{whole, []part{{Value{"w.m", bits}, lo, 4}}}}
+	}
+	v, err := join([][]rankStep{step(whole, 0, 5, 6), step(whole, 2, 7, 8)}, 0)
+	require.NoError(t, err)
+	require.Equal(t, Values{{"step 1 w", []uint64{1, 2}}, {"step 1 w.m", []uint64{5, 6, 7, 8}}}, v)
+	_, err = join([][]rankStep{step(whole, 0, 5, 6)}, 0)
+	require.ErrorContains(t, err, "w.m: ranks hold 2 of 4 elements")
+	_, err = join([][]rankStep{step(whole, 0, 5, 6), step(Values{{"w", []uint64{1, 3}}}, 2, 7, 8)}, 0)
+	require.ErrorContains(t, err, "ranks 0 and 1 hold other copies: w in 1 of 2 elements")
+}
+
+// A single bit of any value changes the hash and is found.
+func TestValues(t *testing.T) {
+	c := layoutConfig("*-", "bf16", 1)
+	c.Steps = 1
+	v := run(t, c, 2)
+	names := map[string]bool{}
+	for i, x := range v {
+		names[x.Name] = true
+		u := slices.Clone(v)
+		u[i].Bits = slices.Clone(x.Bits)
+		u[i].Bits[len(x.Bits)/2] ^= 1 << 63
+		require.NotEqual(t, v.Hash(), u.Hash(), x.Name)
+		require.Contains(t, v.Differ(u), x.Name+" in 1 of ")
+	}
+	for _, name := range []string{"metric loss", "metric grad_norm", "embed.w", "embed.w.master", "embed.w.m", "embed.w.v", "embed.w.grad"} {
+		require.True(t, names["step 1 "+name], name)
 	}
 }

@@ -52,7 +52,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(listCommand(), reproduceCommand(), trainCommand(), diffCommand(), treeCommand(), revealCommand(), fixturesCommand())
+	root.AddCommand(listCommand(), reproduceCommand(), trainCommand(), diffCommand(), treeCommand(), revealCommand(), fixturesCommand(), verifyCommand())
 	for _, c := range root.Commands() {
 		if c.Args == nil {
 			c.Args = noArgs

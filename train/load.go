@@ -1,0 +1,25 @@
+package train
+
+import (
+	"firstbit/checkpoint"
+	"firstbit/device"
+)
+
+var loadKernel = &device.Kernel{Name: "load"}
+
+// load takes over the weights of a folder, if the run begins with some, and shows each.
+func (t *Trainer) load() error {
+	if t.Weights == "" {
+		return nil
+	}
+	if err := checkpoint.LoadDir(t.Weights, t.Model); err != nil {
+		return err
+	}
+	t.dev.At(0, 0, device.Load)
+	for _, s := range t.States() {
+		c := t.dev.OpenKind(device.Loading, s.Name, loadKernel)
+		c.Update("value", s.Tensor)
+		c.Do()
+	}
+	return nil
+}
