@@ -48,7 +48,7 @@ func run(t testing.TB, c Config, n, steps int, plans ...string) *ranks {
 				}
 			}
 		})
-		tr, err := NewRank(c, corpus, dev, rank)
+		tr, err := NewRank(c, corpus, dev, rank, false)
 		if err != nil {
 			return err
 		}
