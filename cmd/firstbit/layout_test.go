@@ -1,0 +1,108 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAnotherProcess is the program, when it is run again with arguments of its own.
+func TestAnotherProcess(t *testing.T) {
+	if len(flag.Args()) == 0 {
+		t.Skip("only as a process of its own")
+	}
+	os.Exit(run(flag.Args(), os.Stdout, os.Stderr))
+}
+
+// another runs the program in another process on a number of processors.
+func another(t *testing.T, procs string, args ...string) string {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	c := exec.Command(exe, append([]string{"-test.run=^TestAnotherProcess$", "--"}, args...)...)
+	c.Env = append(os.Environ(), "GOMAXPROCS="+procs)
+	out, err := c.Output()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+func small(layout string, more ...string) []string {
+	return append([]string{"train", "--layout", layout, "--steps", "2", "--set", "batch=1", "--set", "seq=8", "--json"}, more...)
+}
+
+// A layout's run is the same in every process, on any number of processors, under any schedule, watched or not.
+func TestLayoutRepeats(t *testing.T) {
+	code, want, _ := firstbit(t, small("dp=6")...)
+	require.Zero(t, code)
+	require.Equal(t, want, another(t, "1", small("dp=6", "--schedule", "9")...))
+	require.Equal(t, want, another(t, "4", small("dp=6", "--trace", filepath.Join(t.TempDir(), "a"), "--level", "kernel")...))
+	_, other, _ := firstbit(t, small("dp=5")...)
+	require.NotEqual(t, want, other)
+}
+
+// The steps of a run count the samples of all ranks, whose experts' tokens add up.
+func TestLayoutInJSON(t *testing.T) {
+	tokens := func(layout string) (n float64) {
+		_, out, _ := firstbit(t, small(layout)...)
+		steps := jsonOf(t, out)["steps"].([]any)
+		require.Len(t, steps, 2)
+		for _, experts := range steps[1].(map[string]any)["experts"].(map[string]any) {
+			for _, tokens := range experts.([]any) {
+				n += tokens.(float64)
+			}
+		}
+		return n
+	}
+	one := tokens("dp=1")
+	require.Positive(t, one)
+	require.Equal(t, 6*one, tokens("dp=6"))
+}
+
+func TestDiffOfLayouts(t *testing.T) {
+	dir := t.TempDir()
+	traced := func(name, layout string, more ...string) string {
+		path := filepath.Join(dir, name)
+		code, _, stderr := firstbit(t, small(layout, append(more, "--trace", path)...)...)
+		require.Zero(t, code, stderr)
+		return path
+	}
+	a, b := traced("a", "dp=3", "--schedule", "1"), traced("b", "dp=3", "--schedule", "2")
+	code, out, _ := firstbit(t, "diff", a, b)
+	require.Equal(t, exitSame, code, out)
+	flipped := traced("flipped", "dp=3", "--inject", "flip@layers.1.attn.wq.dw rank=1 step=2 phase=bwd elem=3 bit=30")
+	code, out, _ = firstbit(t, "diff", "--json", a, flipped)
+	require.Equal(t, exitDifferent, code)
+	first := jsonOf(t, out)["first"].(map[string]any)
+	require.Equal(t, "origin wq.dw 1", first["verdict"].(string)+" "+first["name"].(string)+" "+string(rune('0'+int(first["rank"].(float64)))))
+	code, _, stderr := firstbit(t, "diff", a, traced("c", "dp=4"))
+	require.Equal(t, exitBad, code)
+	require.Equal(t, "firstbit: layouts differ: \"dp=3\" and \"dp=4\"\n", stderr)
+}
+
+// One line says what is wrong, wherever a rank finds it, and nothing is left behind.
+func TestBadLayouts(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{small("dp=0"), "--layout \"dp=0\": dp=0: must be from 1 to 16384"},
+		{small("dp"), "--layout \"dp\": \"dp\": must be AXIS=N with the axis dp"},
+		{small("dp=4", "--plan", "grads.bucket.0 ranks:given(1 0)"), "plan for grads.bucket.0 (reduce_scatter): ranks:given(1 0)/fp32: is not an order of 4 values"},
+		{small("dp=4", "--plan", "grads.bucket.0 ranks:ring(4)"), "plan for grads.bucket.0 (reduce_scatter): ranks:ring(4)/fp32: is not an order of 4 values"},
+		{small("dp=4", "--inject", "flip@grads.bucket.0 phase=opt rank=2 elem=999999"), "inject \"flip@grads.bucket.0 phase=opt rank=2 elem=999999\": grads.bucket.0: elem=999999: the output has 4616 elements"},
+		{small("dp=4", "--set", "cluster.bucket=0"), "cluster.bucket: 0: must be from 1 to 1073741824"},
+		{small("dp=4", "--set", "cluster.ranks_per_node=0"), "cluster.ranks_per_node: 0: must be from 1 to 16384"},
+		{small("dp=4", "--deterministic", "--plan", "grads.* ranks:arrival"), "deterministic: plan \"grads.* ranks:arrival\" depends on arrival: must be an order of the call alone"},
+	} {
+		path := filepath.Join(t.TempDir(), "trace")
+		code, out, stderr := firstbit(t, append(c.args, "--trace", path)...)
+		require.Equal(t, exitBad, code, stderr)
+		require.Empty(t, out)
+		require.Equal(t, "firstbit: "+c.want+"\n", stderr)
+		require.NoDirExists(t, path)
+	}
+}
