@@ -3,6 +3,7 @@
 // The standard library's Exp and Log are assembly on some processors and differ in the
 // last bit. These are plain Go, every product that meets a sum rounded first. Of the
 // standard library they use what is exact everywhere: Abs, Copysign, Frexp, the bits.
+// Where slices are computed in vector registers, each lane takes the same steps.
 package libm
 
 import "math"
@@ -14,6 +15,16 @@ const (
 	ln2Hi = 6.93147180369123816490e-01
 	ln2Lo = 1.90821492927058770002e-10
 	log2e = 1.44269504088896338700e+00
+
+	// tiny is where eˣ is 1+x rounded.
+	tiny = 1.0 / (1 << 28)
+
+	// The polynomial of expKernel.
+	exp1 = 1.66666666666666657415e-01
+	exp2 = -2.77777777770155933842e-03
+	exp3 = 6.61375632143793436117e-05
+	exp4 = -1.65339022054652515390e-06
+	exp5 = 4.13813679705723846039e-08
 )
 
 // Exp is eˣ, within 1 ulp: subnormal below −708.39, 0 below −745.13, ∞ above 709.78.
@@ -28,7 +39,7 @@ func Exp(x float64) float64 {
 		return math.Inf(1)
 	case x < -7.45133219101941108420e+02:
 		return 0
-	case -1.0/(1<<28) < x && x < 1.0/(1<<28):
+	case -tiny < x && x < tiny:
 		return 1 + x
 	}
 	k := int(float64(log2e*x) + math.Copysign(0.5, x)) // the conversion truncates
@@ -39,16 +50,9 @@ func Exp(x float64) float64 {
 
 // expKernel is e^(hi−lo) for |hi−lo| ≤ ln2/2.
 func expKernel(hi, lo float64) float64 {
-	const (
-		p1 = 1.66666666666666657415e-01
-		p2 = -2.77777777770155933842e-03
-		p3 = 6.61375632143793436117e-05
-		p4 = -1.65339022054652515390e-06
-		p5 = 4.13813679705723846039e-08
-	)
 	r := hi - lo
 	t := float64(r * r)
-	c := r - float64(t*(p1+float64(t*(p2+float64(t*(p3+float64(t*(p4+float64(t*p5)))))))))
+	c := r - float64(t*(exp1+float64(t*(exp2+float64(t*(exp3+float64(t*(exp4+float64(t*exp5)))))))))
 	return 1 - ((lo - float64(r*c)/(2-c)) - hi)
 }
 
