@@ -45,10 +45,7 @@ func softmaxRow[T libm.Float](x []T, n int, scale T, f Fold) {
 	for j := range n {
 		x[j] = T(x[j] * scale)
 	}
-	m := largest(x[:n])
-	for j := range n {
-		x[j] = libm.ExpOf(x[j] - m)
-	}
+	expLess(x[:n], x[:n], largest(x[:n]))
 	clear(x[n:])
 	sum := Sum(f, x, 1)
 	for j := range n {

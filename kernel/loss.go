@@ -26,10 +26,17 @@ func CrossEntropy[T libm.Float](loss, lse, logits []T, targets []int32, v int, f
 // logSumExp is m + log Σ exp(x − m); e takes the exponentials.
 func logSumExp[T libm.Float](e, x []T, f Fold) T {
 	m := largest(x)
-	for j, s := range x {
-		e[j] = libm.ExpOf(s - m)
-	}
+	expLess(e, x, m)
 	return m + libm.LogOf(Sum(f, e, 1))
+}
+
+// expLess is e = exp(x − m); they may be the same slice.
+func expLess[T libm.Float](e, x []T, m T) {
+	e = e[:len(x)]
+	for j, v := range x {
+		e[j] = v - m
+	}
+	libm.ExpSlice(e, e)
 }
 
 func largest[T libm.Float](x []T) T {
@@ -50,8 +57,9 @@ func CrossEntropyBackward[T libm.Float](dlogits, logits, lse []T, targets []int3
 			clear(d)
 			continue
 		}
-		for j, x := range row {
-			d[j] = libm.ExpOf(x-lse[i]) * scale
+		expLess(d, row, lse[i])
+		for j := range d {
+			d[j] *= scale
 		}
 		d[target] = (libm.ExpOf(row[target]-lse[i]) - 1) * scale
 	}

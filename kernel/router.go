@@ -9,9 +9,7 @@ import (
 
 // Sigmoid is y = 1/(1+e⁻ˣ).
 func Sigmoid[T libm.Float](y, x []T) {
-	for i, v := range x {
-		y[i] = libm.Sigmoid(v)
-	}
+	libm.SigmoidSlice(y, x)
 }
 
 // SigmoidBackward is dx = dy·y·(1−y).
@@ -28,10 +26,7 @@ func Softmax[T libm.Float](y, x []T, e int, f Fold) {
 	need(f, e)
 	for i := 0; i < len(x); i += e {
 		row, out := x[i:i+e], y[i:i+e]
-		m := largest(row)
-		for j, v := range row {
-			out[j] = libm.ExpOf(v - m)
-		}
+		expLess(out, row, largest(row))
 		sum := Sum(f, out, 1)
 		for j := range out {
 			out[j] /= sum

@@ -4,22 +4,26 @@ import "firstbit/libm"
 
 // SiLU is y = x·σ(x).
 func SiLU[T libm.Float](y, x []T) {
-	for i, v := range x[:len(y)] {
-		y[i] = libm.SiLU(v)
-	}
+	libm.SiLUSlice(y, x[:len(y)])
 }
 
 // SiLUBackward is dx = dy·σ(x)·(1 + x·(1 − σ(x))).
 func SiLUBackward[T libm.Float](dx, dy, x []T) {
-	for i, v := range x[:len(dx)] {
-		dx[i] = dy[i] * siluSlope(v)
+	s := sigmoids(x[:len(dx)])
+	defer giveBack(s)
+	for i, sigma := range *s {
+		dx[i] = dy[i] * siluSlope(x[i], sigma)
 	}
 }
 
 // siluSlope is the derivative of x·σ(x).
-func siluSlope[T libm.Float](x T) T {
-	s := libm.Sigmoid(x)
-	return s * (1 + T(x*(1-s)))
+func siluSlope[T libm.Float](x, sigma T) T { return sigma * (1 + T(x*(1-sigma))) }
+
+// sigmoids is σ(x), in a slice to give back.
+func sigmoids[T libm.Float](x []T) *[]T {
+	s := borrow[T](len(x))
+	libm.SigmoidSlice(*s, x)
+	return s
 }
 
 // GatedNorm is an RMSNorm of x·silu(z) over groups of d columns.
@@ -42,8 +46,9 @@ func GatedNorm[T libm.Float](y, rstd, x, z, w []T, d int, eps T, f Fold) {
 // gated is x·silu(z), in a slice to give back.
 func gated[T libm.Float](x, z []T) *[]T {
 	g := borrow[T](len(x))
-	for i, v := range z[:len(x)] {
-		(*g)[i] = x[i] * libm.SiLU(v)
+	libm.SiLUSlice(*g, z[:len(x)])
+	for i, v := range *g {
+		(*g)[i] = x[i] * v
 	}
 	return g
 }
@@ -65,9 +70,12 @@ func GatedNormBackward[T libm.Float](dx, dz, dy, x, z, w, rstd []T, d int, f Fol
 		at := row * d
 		RMSNormBackward((*dg)[at:], dy[at:], (*g)[at:], w[row%groups*d:], rstd[row:][:1], d, f)
 	}
+	s := sigmoids(z[:len(x)])
+	defer giveBack(s)
+	libm.SiLUSlice(*g, z[:len(x)]) // g itself is done with
 	for i, v := range *dg {
-		dx[i] = v * libm.SiLU(z[i])
-		dz[i] = T(v*x[i]) * siluSlope(z[i])
+		dx[i] = v * (*g)[i]
+		dz[i] = T(v*x[i]) * siluSlope(z[i], (*s)[i])
 	}
 }
 

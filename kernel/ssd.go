@@ -91,9 +91,12 @@ type scan[T libm.Float] struct {
 	lent   [20]*[]T // scratch to give back
 	count  int
 	scores []T // (n,n): c_t·b_s, of the group
+	decay  []T // (n,n): exp(a_t − a_s), what is left at t of s; only s ≤ t
 	weight []T // (n,n): scores times decay; only s ≤ t
 	u      []T // (n,P): dt·x
 	a      []T // (n): running sum of la
+	begun  []T // (n): exp(a_t), what is left at t of the state before the chunk
+	left   []T // (n): exp(a_end − a_t), what is left of t at the chunk's end
 	off    []T // (n,P): S·c
 	ru     []T // (n,P): u decayed to the chunk's end
 	sum    []T // (P,N): what the chunk adds to the state
@@ -102,9 +105,9 @@ type scan[T libm.Float] struct {
 func newScan[T libm.Float](x, b, c, dt, la []T, s SSDShape, f SSDFolds) *scan[T] {
 	w := &scan[T]{SSDShape: s, f: f, xs: x, bs: b, cs: c, dts: dt, las: la}
 	square, wide := s.Chunk*s.Chunk, s.Chunk*s.P
-	w.scores, w.weight = w.borrow(square), w.borrow(square)
+	w.scores, w.decay, w.weight = w.borrow(square), w.borrow(square), w.borrow(square)
 	w.u, w.off, w.ru = w.borrow(wide), w.borrow(wide), w.borrow(wide)
-	w.a, w.sum = w.borrow(s.Chunk), w.borrow(s.P*s.N)
+	w.a, w.begun, w.left, w.sum = w.borrow(s.Chunk), w.borrow(s.Chunk), w.borrow(s.Chunk), w.borrow(s.P*s.N)
 	return w
 }
 
@@ -135,7 +138,7 @@ func (w *scan[T]) enter(seq, g, k int) {
 	MatMul(w.scores, w.n, w.c, w.b.T(), w.n, w.n, w.N, w.f.N)
 }
 
-// head computes what forward and backward need of a head: a, u, the weights, and u decayed.
+// head computes what forward and backward need of a head: a, the decays, u, the weights, and u decayed.
 func (w *scan[T]) head(h int) {
 	w.x = w.rows(w.xs, h)
 	sum := Negzero[T]()
@@ -147,15 +150,27 @@ func (w *scan[T]) head(h int) {
 			w.u[t*w.P+p] = w.dts[i] * v
 		}
 	}
-	for t := range w.n {
-		for s := range t + 1 {
-			w.weight[t*w.n+s] = w.scores[t*w.n+s] * libm.ExpOf(w.a[t]-w.a[s])
+	libm.ExpSlice(w.begun, w.a[:w.n])
+	expMore(w.left, w.a[:w.n], sum)
+	for t, r := range w.left[:w.n] {
+		decay, scores, weight := w.decay[t*w.n:][:t+1], w.scores[t*w.n:], w.weight[t*w.n:]
+		expMore(decay, w.a[:t+1], w.a[t])
+		for s, v := range decay {
+			weight[s] = scores[s] * v
 		}
-		r := libm.ExpOf(sum - w.a[t])
 		for p, v := range w.u[t*w.P:][:w.P] {
 			w.ru[t*w.P+p] = r * v
 		}
 	}
+}
+
+// expMore is e = exp(m − x).
+func expMore[T libm.Float](e, x []T, m T) {
+	e = e[:len(x)]
+	for j, v := range x {
+		e[j] = m - v
+	}
+	libm.ExpSlice(e, e)
 }
 
 // forward is the chunk's y, and takes the state from before the chunk to after it.
@@ -167,7 +182,7 @@ func (w *scan[T]) forward(y Mat[T], d T, state []T, first bool) {
 	for t := range w.n {
 		row, xt := y.Data[t*y.Row:][:w.P], w.x.Data[t*w.x.Row:][:w.P]
 		if !first {
-			e := libm.ExpOf(w.a[t])
+			e := w.begun[t]
 			for p, v := range w.off[t*w.P:][:w.P] {
 				row[p] += T(e * v)
 			}
@@ -186,7 +201,7 @@ func (w *scan[T]) advance(after, before []T, first bool) {
 		copy(after, w.sum)
 		return
 	}
-	decay := libm.ExpOf(w.a[w.n-1])
+	decay := w.begun[w.n-1]
 	for i, v := range before {
 		after[i] = T(decay*v) + w.sum[i]
 	}

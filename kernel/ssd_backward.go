@@ -121,7 +121,7 @@ func (w *scanBackward[T]) within() {
 		for s := range t + 1 {
 			i := t*n + s
 			w.z[i] = w.dw[i] * w.weight[i]
-			w.dw[i] *= libm.ExpOf(w.a[t] - w.a[s])
+			w.dw[i] *= w.decay[i]
 		}
 	}
 	narrow := AttentionShape{T: n, P: w.N}
@@ -135,10 +135,9 @@ func (w *scanBackward[T]) within() {
 // fromAfter adds what reaches the chunk through the state after it.
 func (w *scanBackward[T]) fromAfter(ds []T) {
 	n, p := w.n, w.P
-	end := w.a[n-1]
 	MatMul(w.v, p, w.b, RowMajor(ds, w.N).T(), n, p, w.N, w.f.N) // dS′·b
 	for t := range n {
-		r := libm.ExpOf(end - w.a[t])
+		r := w.left[t]
 		vt := w.v[t*p:][:p]
 		share := Dot(w.f.P, w.ru[t*p:], 1, vt, 1)
 		w.z[t] = share
@@ -157,7 +156,7 @@ func (w *scanBackward[T]) fromBefore(before, ds []T) {
 	n, p, width := w.n, w.P, w.N
 	w.carried(before)
 	for t := range n {
-		e := libm.ExpOf(w.a[t])
+		e := w.begun[t]
 		for j, v := range w.dy.Data[t*w.dy.Row:][:p] {
 			w.v[t*p+j] = e * v
 		}
@@ -166,7 +165,7 @@ func (w *scanBackward[T]) fromBefore(before, ds []T) {
 	MatMul(w.part, width, RowMajor(w.v, p), RowMajor(before, width), n, width, p, w.f.P)
 	addMat(w.dc, w.part, n, width)
 	MatMul(w.sum, width, RowMajor(w.v, p).T(), w.c, p, width, n, w.steps)
-	decay := libm.ExpOf(w.a[n-1])
+	decay := w.begun[n-1]
 	if !w.last {
 		w.da[n-1] += T(decay * Dot(w.f.State, ds, 1, before, 1))
 	}
