@@ -45,8 +45,9 @@ type Segment struct {
 	Lo, Hi       int // elements of the parameter
 	M, V, Master *device.Tensor
 
-	at int // where in the shard it begins
-	w  *device.Tensor
+	at       int // where in the shard it begins
+	w        *device.Tensor
+	of, grad *device.Tensor // a shard, and the segment's part of it
 }
 
 // NewDistributed cuts the parameters into buckets of at least so many elements, each of one format, and
@@ -99,7 +100,7 @@ func (b *Bucket) cut() {
 
 var (
 	packKernel   = &device.Kernel{Name: "pack", Run: runPack}
-	unpackKernel = &device.Kernel{Name: "unpack", Run: runUnpack}
+	unpackKernel = &device.Kernel{Name: "unpack", Run: device.Width(runUnpack[float32], runUnpack[float64])}
 	// The local sums of squares add up before they travel.
 	localSquares = &device.Kernel{Name: "sum", Fixed: reduce.MustPlan("buckets:seq/fp32"),
 		Run: device.Width(runLocal[float32], runLocal[float64])}
@@ -170,13 +171,20 @@ func (d *Distributed) squares(dev *device.Device) []*device.Tensor {
 
 func (d *Distributed) update(dev *device.Device, b *Bucket, s *Segment, norm *device.Tensor, step int, rate float64) {
 	c := dev.OpenKind(device.Optim, s.Param.Name, adamw)
-	grad := b.shard.View(s.at, s.at+s.Hi-s.Lo)
-	c.Read("grad", grad)
+	c.Read("grad", b.gradient(s))
 	d.Config.read(c, s.Param, norm, s.Master, s.M, s.V, step, rate)
 	if s.w != s.Master {
 		c.Update("w", s.w)
 	}
 	c.Do()
+}
+
+// gradient is a segment's part of the summed gradient. Call sites keep their storage, so it is cut out once.
+func (b *Bucket) gradient(s *Segment) *device.Tensor {
+	if s.of != b.shard {
+		s.of, s.grad = b.shard, b.shard.View(s.at, s.at+s.Hi-s.Lo)
+	}
+	return s.grad
 }
 
 // gather gives every rank every shard's new weights.
@@ -205,7 +213,7 @@ func (d *Distributed) States() map[*device.Param][]Held {
 		for _, s := range b.Segments {
 			h := Held{Master: s.Master, M: s.M, V: s.V, Lo: s.Lo}
 			if b.shard != nil { // there was a step
-				h.Grad = b.shard.View(s.at, s.at+s.Hi-s.Lo)
+				h.Grad = b.gradient(s)
 			}
 			held[s.Param] = append(held[s.Param], h)
 		}
@@ -223,12 +231,12 @@ func runPack(c *device.Call) {
 }
 
 // runUnpack is the inverse of runPack.
-func runUnpack(c *device.Call) {
-	at := 0
+func runUnpack[T libm.Float](c *device.Call) {
+	x := device.Data[T](c.In[0].Tensor)
 	for i := range c.Out {
-		n := c.Out[i].Len()
-		c.Out[i].CopyAt(0, c.In[0].View(at, at+n))
-		at += n
+		y := device.Data[T](c.Out[i].Tensor)
+		copy(y, x)
+		x = x[len(y):]
 	}
 }
 
