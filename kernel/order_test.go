@@ -100,6 +100,24 @@ func summers(f Fold, n int) map[string]reduce.Summer {
 			EmbeddingBackward(dw, x, make([]int32, n), 1, same)
 			return dw[0]
 		},
+		"grouped weight of all": func(x []float32) float32 {
+			dw, token := make([]float32, 1), make([]int32, n)
+			for i := range token {
+				token[i] = int32(i)
+			}
+			GroupedMatMulWeightAll(dw, x, ones32(n), []int32{0, int32(n)}, token, 1, 1, f)
+			return dw[0]
+		},
+		"embedding of all": func(x []float32) float32 {
+			dw := make([]float32, 1)
+			EmbeddingBackwardAll(dw, x, make([]int32, n), 1, f)
+			return dw[0]
+		},
+		"decay by token": func(x []float32) float32 {
+			da := make([]float32, 1)
+			DecayBackwardByToken(da, x, ones32(n), []float32{0}, f)
+			return -da[0]
+		},
 		"norm weight": func(x []float32) float32 {
 			dw := make([]float32, 1)
 			RMSNormWeightBackward(dw, x, ones32(n), ones32(n), 1, f)
