@@ -40,21 +40,28 @@ func verifyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ok := true
-		for _, cell := range cells {
-			ok = ok && cell.OK
-		}
-		if asJSON {
-			err = printJSON(out, map[string]any{"ok": ok, "cells": cells})
-		} else if ok {
-			_, err = fmt.Fprintf(out, "one hash for all layouts: %s\n", one)
-		}
-		if err == nil && !ok {
-			err = outcome(exitDifferent)
-		}
-		return err
+		return report(out, cells, one, asJSON)
 	}
 	return c
+}
+
+// report says whether all cells hold: as JSON, or in the line after the table.
+func report(out io.Writer, cells []verify.Cell, one string, asJSON bool) error {
+	ok := true
+	for _, cell := range cells {
+		ok = ok && cell.OK
+	}
+	var err error
+	switch {
+	case asJSON:
+		err = printJSON(out, map[string]any{"ok": ok, "cells": cells})
+	case ok:
+		_, err = fmt.Fprintf(out, "one hash for all layouts: %s\n", one)
+	}
+	if err == nil && !ok {
+		err = outcome(exitDifferent)
+	}
+	return err
 }
 
 func printCell(out io.Writer, c verify.Cell) {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/verify"
+)
+
+// JSON by its contract, and the table with the one hash; the two agree.
+func TestVerifyLayouts(t *testing.T) {
+	code, stdout, stderr := firstbit(t, "verify", "layouts", "--json")
+	require.Equal(t, exitSame, code, stderr)
+	var got struct {
+		OK    bool
+		Cells []struct {
+			Name string
+			OK   bool
+			Hash string
+			Why  *string
+		}
+	}
+	d := json.NewDecoder(strings.NewReader(stdout))
+	d.DisallowUnknownFields()
+	require.NoError(t, d.Decode(&got))
+	require.False(t, d.More())
+	require.True(t, got.OK)
+	require.Len(t, got.Cells, verify.LayoutCells())
+	code, table, stderr := firstbit(t, "verify", "layouts")
+	require.Equal(t, exitSame, code, stderr)
+	for _, c := range got.Cells {
+		require.True(t, c.OK)
+		require.Nil(t, c.Why)
+		require.Contains(t, table, "ok   "+c.Name)
+		require.Contains(t, table, c.Hash)
+	}
+	require.Contains(t, table, "\none hash for all layouts: ")
+	require.Contains(t, stdout, `"why":null`)
+}
+
+// A cell that does not hold is an exit code of 1, in both forms, and says why.
+func TestVerifyReportsWhatDoesNotHold(t *testing.T) {
+	why := "differs from one rank"
+	cells := []verify.Cell{{Name: "dp1", OK: true, Hash: "aa"}, {Name: "dp2", Hash: "bb", Why: &why}}
+	for _, asJSON := range []bool{false, true} {
+		var out strings.Builder
+		require.Equal(t, outcome(exitDifferent), report(&out, cells, "cc", asJSON))
+		require.NotContains(t, out.String(), "one hash")
+		out.Reset()
+		require.NoError(t, report(&out, cells[:1], "cc", asJSON))
+		require.Equal(t, !asJSON, strings.Contains(out.String(), "one hash for all layouts: cc"))
+	}
+	var out strings.Builder
+	printCell(&out, cells[1])
+	require.Equal(t, "not  dp2              bb differs from one rank\n", out.String())
+}
