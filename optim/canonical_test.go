@@ -22,7 +22,7 @@ func canonicalPlans(next device.Runner) device.Runner {
 	}
 }
 
-// update runs two steps over so many ranks, each rank's gradients being the pairwise sum of its share of eight parts. The first
+// update runs twelve steps over so many ranks, each rank's gradients being the pairwise sum of its share of eight parts. The first
 // parameter is used twice. It returns the norms and what the weights come to.
 func update(t *testing.T, ranks int, build func(c Config, p []*device.Param, dp parallel.Member, bucket int) *Distributed) (norms []float32, weights [][]float32) {
 	t.Helper()
@@ -32,7 +32,7 @@ func update(t *testing.T, ranks int, build func(c Config, p []*device.Param, dp 
 		dev := device.New(device.Options{Rank: rank.Index}, canonicalPlans)
 		params := []*device.Param{device.NewParam("a", lowp.FP32, true, 100, 7), device.NewParam("b", lowp.BF16, false, 31), device.NewParam("c", lowp.FP32, true, 5)}
 		opt := build(c, params, rank.DP(), 600)
-		for step := 1; step <= 2; step++ {
+		for step := 1; step <= 12; step++ {
 			dev.At(step, 0, device.Bwd)
 			for i, p := range params {
 				p.ZeroGrad()
