@@ -7,9 +7,11 @@ cd "$(dirname "$0")/.."
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-go test ./kernel -run '^$' -bench 'MatMul|Tile4x2' -count 3 -benchtime 0.5s | tee "$dir/kernel"
+go test ./kernel -run '^$' -bench '(MatMul(NN|NT|TN|Blocked64|Perm)|Tile4x2|SSD|SSDNaive|SSDBackward|CausalConv|GatedNorm)$' -count 3 -benchtime 0.5s | tee "$dir/kernel"
 go test ./device -run '^$' -bench 'Door/4_idle' -benchmem -count 3 | tee "$dir/device"
 go test ./experiments -run '^$' -bench 'Step' -benchmem -count 3 -benchtime 2s | tee "$dir/step"
+go test ./experiments -run '^$' -bench 'Ranks$' -benchtime 5x -count 3 | tee "$dir/ranks"
+go test ./experiments -run '^$' -bench 'EightRanks' -benchtime 3x -count 3 | tee "$dir/eight"
 go test ./experiments -run '^$' -bench 'Tracing' -benchtime 10x -count 3 | tee "$dir/tracing"
 
 # median FILE BENCHMARK UNIT: the median of the numbers before UNIT.
@@ -17,6 +19,7 @@ median() {
   awk -v name="^Benchmark$2(-[0-9]+)?$" -v unit="$3" '$1 ~ name { for (i = 2; i < NF; i++) if ($(i + 1) == unit) print $i }' "$dir/$1" |
     sort -g | awk '{ v[NR] = $1 } END { if (NR == 0) exit 1; printf "%.6g", v[int((NR + 1) / 2)] }'
 }
+us() { awk -v v="$1" 'BEGIN { printf "%.0f µs", v / 1e3 }'; }
 ms() { awk -v v="$1" 'BEGIN { printf "%.1f ms", v / 1e6 }'; }
 
 {
@@ -30,6 +33,15 @@ ms() { awk -v v="$1" 'BEGIN { printf "%.1f ms", v / 1e6 }'; }
     echo "| forward + backward + AdamW, preset $preset | $(ms "$(median step "Step/$preset" ns/op)") | $(median step "Step/$preset" allocs/op) allocations |"
   done
   echo "| a Call through four idle middlewares | $(median device 'Door/4_idle_middlewares' ns/op) ns | $(median device 'Door/4_idle_middlewares' allocs/op) allocations |"
+  for kernel in SSD SSDNaive SSDBackward; do
+    echo "| $kernel, 8 heads of 16×16 in chunks of 16 | $(median kernel "$kernel" ns/token) ns a token | |"
+  done
+  echo "| causal convolution, 4 taps | $(median kernel CausalConv ns/element) ns an element | |"
+  echo "| gated norm | $(median kernel GatedNorm ns/element) ns an element | |"
+  echo "| eight ranks beside one on the same batch, preset small | $(median eight EightRanks eight/one) | of one rank's step |"
+  for n in 1 8 64 512 2432; do
+    echo "| a step of one of $n ranks, preset pico | $(us "$(median ranks "Ranks/dp=$n" ns/rank-step)") | $(median ranks "Ranks/dp=$n" KiB/rank) KiB a rank |"
+  done
   for level in metrics semantic module op kernel; do
     echo "| a step of gpt traced at level $level | $(median tracing Tracing "$level/untraced") | of an untraced one |"
   done
