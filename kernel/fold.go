@@ -165,11 +165,23 @@ func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 	}
 	runRows(f, dst, func(acc []T, step reduce.Step) {
 		for c := range step.Count {
-			for j, v := range row(f.leaf(step.Start + c*step.Stride)) {
-				acc[j] = add(f, acc[j], enter(f, v))
-			}
+			addRow(f, acc, row(f.leaf(step.Start+c*step.Stride)))
 		}
 	})
+}
+
+// addRow adds a row of leaves to an accumulator.
+func addRow[T libm.Float](f Fold, acc, row []T) {
+	row = row[:len(acc)]
+	if Plain[T](f) {
+		for j, v := range row {
+			acc[j] += v
+		}
+		return
+	}
+	for j, v := range row {
+		acc[j] = add(f, acc[j], enter(f, v))
+	}
 }
 
 // runRows is the stack machine on rows as long as dst: chain adds the leaves of a step to an accumulator.
@@ -181,8 +193,14 @@ func runRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step
 	for _, step := range f.Steps {
 		if step.Join {
 			b, a := s[len(s)-n:], s[len(s)-2*n:len(s)-n]
-			for j := range a {
-				a[j] = add(f, a[j], b[j])
+			if Plain[T](f) {
+				for j, v := range b {
+					a[j] += v
+				}
+			} else {
+				for j, v := range b {
+					a[j] = add(f, a[j], v)
+				}
 			}
 			s = s[:len(s)-n]
 			continue

@@ -23,9 +23,7 @@ func SumPresent[T libm.Float](f Fold, dst, src []T, ld int, present []int32) {
 	}
 	runRows(f, dst, func(acc []T, step reduce.Step) {
 		visitPresent(f, step, present, func(i int) {
-			for j, v := range src[int(present[i])*ld:][:n] {
-				acc[j] = add(f, acc[j], enter(f, v))
-			}
+			addRow(f, acc, src[int(present[i])*ld:][:n])
 		})
 	})
 }

@@ -98,7 +98,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	for _, rule := range []string{
 		"matmul.wgrad k:seq", "rmsnorm.wgrad rows:seq", "rmsnorm.gated.wgrad rows:seq", "causal_conv1d.wgrad rows:seq", "ssd.dA rows:seq",
 		"ssd.dA coeff=sum", "ssd.dD rows:seq", "ssd.ddt_bias rows:seq", "loss_sum tokens:seq", "z_loss tokens:seq", "z_loss coeff=sum",
-		"fused_aux_loss by=position", "fused_aux_loss sequences:seq", "embedding.bwd cut=present", "embedding.bwd tokens:seq",
+		"fused_aux_loss by=position", "fused_aux_loss sequences:perm(3)", "embedding.bwd cut=present", "embedding.bwd tokens:seq",
 		"grouped_gemm.wgrad cut=present", "grouped_gemm.wgrad rows:seq", "dprob sched=static",
 		"all_reduce ranks:ring", "reduce_scatter ranks:ring", "sum_squares elements:lanes(8)",
 	} {
