@@ -96,13 +96,12 @@ func runAdd[T libm.Float](c *Call) {
 // the first of a step is copied, those that follow are added in call order. A Param whose uses are
 // kept apart has one gradient for each.
 func (d *Device) Accumulate(label string, p *Param, dw *Tensor) {
-	c := d.Open(label, accumulate)
-	c.Read("dw", dw)
 	if p.Apart {
-		c.Update("grad", p.use())
-		c.Do()
+		d.accumulateApart(label, p, dw)
 		return
 	}
+	c := d.Open(label, accumulate)
+	c.Read("dw", dw)
 	if p.filled {
 		c.Read("grad", p.Grad)
 	}

@@ -11,11 +11,12 @@ type Param struct {
 	Decay  bool    // weight decay applies
 	filled bool    // Grad holds something of this step
 
-	// Apart keeps a gradient for each use of a step in Uses, the first in Grad, so that they can be
-	// added over ranks before they meet.
+	// Apart keeps a gradient for each use of a step in Uses, so that they can be added over
+	// microbatches and ranks before they meet.
 	Apart bool
-	Uses  []*Tensor
-	used  int // of this step
+	Uses  []*Use
+	used  int   // of the microbatch at hand
+	stamp int64 // which one that is
 }
 
 // NewParam makes a Param of zeros.
@@ -38,17 +39,9 @@ func MasterFormat(f lowp.Format) lowp.Format {
 }
 
 // ZeroGrad starts a new step: the next Accumulate writes instead of adding.
-func (p *Param) ZeroGrad() { p.filled, p.used = false, 0 }
-
-// use is where the next use of this step keeps its gradient.
-func (p *Param) use() *Tensor {
-	switch {
-	case p.used < len(p.Uses):
-	case p.used == 0:
-		p.Uses = append(p.Uses, p.Grad)
-	default:
-		p.Uses = append(p.Uses, NewTensor(p.Grad.Format, p.Grad.Shape()...))
+func (p *Param) ZeroGrad() {
+	p.filled = false
+	for _, u := range p.Uses {
+		u.n = 0
 	}
-	p.used++
-	return p.Uses[p.used-1]
 }

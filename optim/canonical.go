@@ -65,7 +65,7 @@ func (b *Bucket) packUse(dev *device.Device, label string, use int) *device.Tens
 	at, from := make([]int, 0, len(b.Params)), 0
 	for _, p := range b.Params {
 		if use < len(p.Uses) {
-			c.Read(p.Name, p.Uses[use])
+			c.Read(p.Name, p.Uses[use].Total())
 			at = append(at, from)
 		}
 		from += p.Grad.Len()

@@ -6,7 +6,10 @@ import (
 	"strings"
 
 	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
 	"firstbit/optim"
+	"firstbit/reduce"
 )
 
 // CheckCanonical says why a run of so many data-parallel ranks cannot have bits that do not depend on their number; nil: it has.
@@ -20,8 +23,8 @@ func (c Config) CheckCanonical(dp int) error {
 	switch {
 	case !powerOfTwo(dp) || dp > optim.CanonicalRanks:
 		return bad("layout dp", number(dp), "1, 2, 4 or 8", "a rank's part of a bucket must be a whole subtree")
-	case c.Micro != 1:
-		return bad("micro", number(c.Micro), "1", "microbatches are added in a chain, which does not cut into ranks")
+	case !powerOfTwo(c.Micro):
+		return bad("micro", number(c.Micro), "a power of two", "the microbatches of a rank must be a whole subtree")
 	case !powerOfTwo(c.Batch):
 		return bad("batch", number(c.Batch), "a power of two", "the sequences of a rank must be a whole subtree")
 	case !powerOfTwo(c.Seq):
@@ -43,35 +46,46 @@ func (c Config) CheckCanonical(dp int) error {
 
 func powerOfTwo(n int) bool { return n > 0 && bits.OnesCount(uint(n)) == 1 }
 
-var gatherLosses = &device.Kernel{Name: "pack", Run: runGatherLosses}
+// meetLosses joins the losses of microbatches as their gradients are joined.
+var meetLosses = &device.Kernel{Name: "losses", Fixed: reduce.MustPlan("micro:pairwise/fp32"),
+	Run: device.Width(runMeetLosses[float32], runMeetLosses[float64])}
 
-// sumLosses makes the losses those of all ranks before layers and depths meet and weights enter: as with
+// sumLosses makes each loss that of all microbatches and ranks before layers and depths meet and weights enter: as with
 // gradients, what is added over ranks is added by itself.
 func (t *Trainer) sumLosses(dev *device.Device) {
-	lists := [][]*device.Tensor{t.lm, t.aux, t.z}
-	lists = append(lists, t.mtp...)
-	c := dev.Open("losses", gatherLosses)
+	lists := append([]*[]*device.Tensor{&t.lm, &t.aux, &t.z}, make([]*[]*device.Tensor, len(t.mtp))...)
+	for k := range t.mtp {
+		lists[3+k] = &t.mtp[k]
+	}
+	c := dev.Open("losses", meetLosses)
 	n := 0
 	for _, l := range lists {
-		for _, x := range l {
-			c.Read("loss", x)
-			n++
+		each := len(*l) / t.Micro
+		for j := range each {
+			for micro := range t.Micro {
+				c.Read("loss", (*l)[micro*each+j])
+			}
 		}
+		n += each
 	}
 	mine := c.Write("losses", c.In[0].Format, n)
 	c.Do()
 	all := t.dp.AllReduce(dev, "losses.sum", mine)
 	n = 0
 	for _, l := range lists {
-		for i := range l {
-			l[i] = all.View(n, n+1)
+		*l = (*l)[:len(*l)/t.Micro]
+		for i := range *l {
+			(*l)[i] = all.View(n, n+1)
 			n++
 		}
 	}
 }
 
-func runGatherLosses(c *device.Call) {
-	for i := range c.In {
-		c.Out[0].CopyAt(i, c.In[i].Tensor)
+func runMeetLosses[T libm.Float](c *device.Call) {
+	sums := device.Data[T](c.Out[0].Tensor)
+	micro := len(c.In) / len(sums)
+	f := c.Fold("micro", micro)
+	for i := range sums {
+		sums[i] = kernel.Run(f, func(m int) T { return device.Data[T](c.In[i*micro+m].Tensor)[0] })
 	}
 }

@@ -93,6 +93,23 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
+// Microbatches are cut like ranks: the same bits however a batch is dealt to both.
+func TestMicrobatches(t *testing.T) {
+	for _, precision := range []string{"fp32", "bf16"} {
+		c := layoutConfig("M*E-/*E", precision, 1)
+		c.Model.Tied, c.Steps = true, 2
+		want := run(t, c, 1)
+		for _, cut := range []struct{ dp, micro int }{{1, 2}, {1, 8}, {2, 4}, {4, 2}, {2, 2}} {
+			c := c
+			c.Batch, c.Micro = c.Batch/cut.micro, cut.micro
+			require.Empty(t, want.Differ(run(t, c, cut.dp)), "%+v", cut)
+		}
+		c.Batch, c.Micro = 2, 4
+		require.NotEmpty(t, want.Differ(run(t, c, 1, "metrics.losses micro:seq")), "negative control: losses in a chain")
+		require.NotEmpty(t, want.Differ(run(t, c, 1, "grads.accumulate micro:given(0 2 1 3)")), "negative control: microbatches in another order")
+	}
+}
+
 // Each rule is needed: without it, two layouts differ.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	for _, rule := range []string{

@@ -70,7 +70,7 @@ func TestBadInput(t *testing.T) {
 		{"train --recipe loose", "must be one of fixed, fast, canonical"},
 		{"train --recipe canonical --layout dp=3", "layout dp: 3: must be 1, 2, 4 or 8 with recipe canonical"},
 		{"train --recipe canonical --layout dp=16", "layout dp: 16: must be 1, 2, 4 or 8 with recipe canonical"},
-		{"train --recipe canonical --set micro=2", "micro: 2: must be 1 with recipe canonical"},
+		{"train --recipe canonical --set micro=3", "micro: 3: must be a power of two with recipe canonical"},
 		{"train --recipe canonical --set batch=6", "batch: 6: must be a power of two with recipe canonical"},
 		{"train --recipe canonical --set seq=24", "seq: 24: must be a power of two with recipe canonical"},
 		{"train --recipe canonical", `model.moe.aux: "": must be sequence with recipe canonical: the loss of a batch`},

@@ -1,0 +1,64 @@
+package device
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// Uses that are kept apart each sum their microbatches pairwise, in every step anew; together, all would be one chain.
+func TestUsesAreApart(t *testing.T) {
+	const n, uses = 9, 2
+	for _, micro := range []int{1, 2, 4, 8} {
+		dev, p := New(Options{}), NewParam("w", lowp.BF16, true, n)
+		p.Apart = true
+		r := rand.New(rand.NewPCG(5, uint64(micro)))
+		differs := false
+		for step := 1; step <= 3; step++ {
+			p.ZeroGrad()
+			x := make([][uses][]float32, micro)
+			for m := range micro {
+				dev.At(step, m, Bwd)
+				for use := range uses {
+					dw := NewTensor(lowp.FP32, n)
+					for i := range dw.F32() {
+						dw.F32()[i] = float32(r.NormFloat64())
+					}
+					x[m][use] = append([]float32(nil), dw.F32()...)
+					dev.Accumulate(fmt.Sprint(use), p, dw)
+				}
+			}
+			require.Len(t, p.Uses, uses)
+			for use := range uses {
+				for i := range n {
+					leaves := make([]float32, micro)
+					for m := range leaves {
+						leaves[m] = x[m][use][i]
+					}
+					got := p.Uses[use].Total().F32()[i]
+					require.Equal(t, reduce.Pairwise.Tree(micro).Sum(leaves, lowp.FP32), got, "%d microbatches, use %d", micro, use)
+					differs = differs || reduce.Seq.Tree(micro).Sum(leaves, lowp.FP32) != got
+				}
+			}
+		}
+		require.Equal(t, micro > 2, differs, "negative control: a chain")
+		require.LessOrEqual(t, len(p.Uses[0].levels), 4)
+	}
+}
+
+func TestATotalNeedsAPowerOfTwo(t *testing.T) {
+	dev, p := New(Options{}), NewParam("w", lowp.FP32, true, 1)
+	p.Apart = true
+	for m := range 3 {
+		dev.At(1, m, Bwd)
+		dev.Accumulate("w", p, NewTensor(lowp.FP32, 1))
+	}
+	require.Panics(t, func() { p.Uses[0].Total() })
+	p.ZeroGrad()
+	require.Panics(t, func() { p.Uses[0].Total() }, "nothing of this step yet")
+}
