@@ -38,11 +38,20 @@ func (c Config) CheckCanonical(dp int) error {
 	switch m := c.Model.MoE; {
 	case m.Jitter > 0:
 		return bad("model.moe.jitter", fmt.Sprint(m.Jitter), "0", "a rank draws from a stream of its own")
+	case tooSmall(m.AuxCoeff):
+		return bad("model.moe.aux_coeff", fmt.Sprint(m.AuxCoeff), fmt.Sprintf("0 or at least %g", leastCoeff), "a mean that is subnormal does not divide exactly")
+	case tooSmall(m.ZCoeff):
+		return bad("model.moe.z_coeff", fmt.Sprint(m.ZCoeff), fmt.Sprintf("0 or at least %g", leastCoeff), "a mean that is subnormal does not divide exactly")
 	case m.Aux != "sequence":
 		return bad("model.moe.aux", fmt.Sprintf("%q", m.Aux), "sequence", "the loss of a batch is not the sum of its parts' losses")
 	}
 	return nil
 }
+
+// leastCoeff keeps losses and their gradients far from the subnormal numbers of fp32.
+const leastCoeff = 1e-12
+
+func tooSmall(coeff float64) bool { return coeff > 0 && coeff < leastCoeff }
 
 func powerOfTwo(n int) bool { return n > 0 && bits.OnesCount(uint(n)) == 1 }
 

@@ -76,6 +76,8 @@ func TestBadInput(t *testing.T) {
 		{"train --recipe canonical", `model.moe.aux: "": must be sequence with recipe canonical: the loss of a batch`},
 		{"train --recipe canonical --set model.dropout=0.1", "model.dropout: 0.1: must be 0 with recipe canonical"},
 		{"train --recipe canonical --set model.moe.jitter=0.1", "model.moe.jitter: 0.1: must be 0 with recipe canonical"},
+		{"train --recipe canonical --set model.moe.z_coeff=1e-30", "model.moe.z_coeff: 1e-30: must be 0 or at least 1e-12 with recipe canonical"},
+		{"train --recipe canonical --set model.moe.aux_coeff=1e-13", "model.moe.aux_coeff: 1e-13: must be 0 or at least 1e-12 with recipe canonical"},
 		{"verify", "must be GUARANTEE"},
 		{"verify everything", `verify "everything": must be layouts`},
 		{"train --schedule now", "--schedule \"now\": must be a whole number or real"},

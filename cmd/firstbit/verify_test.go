@@ -41,6 +41,19 @@ func TestVerifyLayouts(t *testing.T) {
 	require.Contains(t, stdout, `"why":null`)
 }
 
+// A deterministic run may be canonical; its bits are not those of the fixed recipe.
+func TestTrainCanonical(t *testing.T) {
+	args := []string{"train", "--steps", "2", "--set", "model.moe.aux=sequence", "--deterministic", "--recipe"}
+	code, canonical, stderr := firstbit(t, append(args, "canonical")...)
+	require.Equal(t, exitSame, code, stderr)
+	code, again, stderr := firstbit(t, append(args, "canonical", "--schedule", "9")...)
+	require.Equal(t, exitSame, code, stderr)
+	require.Equal(t, canonical, again)
+	code, fixed, stderr := firstbit(t, append(args, "fixed")...)
+	require.Equal(t, exitSame, code, stderr)
+	require.NotEqual(t, canonical, fixed)
+}
+
 // A cell that does not hold is an exit code of 1, in both forms, and says why.
 func TestVerifyReportsWhatDoesNotHold(t *testing.T) {
 	why := "differs from one rank"
