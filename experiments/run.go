@@ -32,6 +32,10 @@ type Spec struct {
 	Load     bool   // count the tokens of every expert
 	Export   string // write the weights into this new folder at the end, as transformers' nemotron_h; empty: nowhere
 
+	Save    Save
+	Resume  string                 // continue the run of this checkpoint, or of the newest in this folder; empty: begin one
+	resumed *checkpoint.Checkpoint // read
+
 	// Deterministic refuses whatever depends on arrival; it changes nothing.
 	Deterministic bool
 
@@ -85,6 +89,9 @@ func (s *Spec) Check() error {
 		if err := s.checkExport(); err != nil {
 			return fmt.Errorf("export %s: %w", s.Export, err)
 		}
+	}
+	if err := s.Save.check(); err != nil {
+		return err
 	}
 	c, err := s.choices()
 	if err != nil || !s.Deterministic {

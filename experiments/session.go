@@ -3,10 +3,12 @@ package experiments
 import (
 	"cmp"
 	"encoding/hex"
+	"fmt"
 	"slices"
 
 	"github.com/zeebo/xxh3"
 
+	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
 	"firstbit/model"
@@ -52,6 +54,10 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 		return nil, nil, err
 	}
 	world := parallel.NewWorld(s.Layout, s.Config.Cluster.RanksPerNode)
+	saver, err := s.state(corpus)
+	if err != nil {
+		return nil, nil, err
+	}
 	first, err := s.trace(world)
 	if err != nil {
 		return nil, nil, err
@@ -61,7 +67,7 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 		if ranks[r.Index], err = s.assemble(r, corpus, s.tracer(first, r.Index)); err != nil {
 			return err
 		}
-		return ranks[r.Index].loop(s, r.Index)
+		return ranks[r.Index].loop(s, r.Index, saver)
 	})
 	for _, r := range ranks {
 		if r != nil && r.tracer != nil {
@@ -125,19 +131,29 @@ func (s *Spec) assemble(rank parallel.Rank, corpus *data.Corpus, tracer *trace.T
 	if tracer != nil {
 		run.trainer.StateAt = tracer.WantsState
 	}
-	return run, nil
+	if s.resumed != nil {
+		if err := run.trainer.Restore(s.resumed.Step, s.resumed.Ranks[rank.Index]); err != nil {
+			return nil, fmt.Errorf("checkpoint %s: %s: %w", s.resumed.Dir, s.resumed.Files[rank.Index].Name, err)
+		}
+	}
+	return run, run.err()
 }
 
-func (r *session) loop(s *Spec, rank int) error {
+func (r *session) loop(s *Spec, rank int, saver *checkpoint.Saver) error {
 	o := r.outcome
 	until := s.Config.Steps
 	if s.Until > 0 {
 		until = min(until, s.Until)
 	}
-	for range until {
+	for r.trainer.Done() < until {
 		step := r.trainer.Step()
 		if err := r.err(); err != nil { // a plan or fault that does not fit what it names
 			return err
+		}
+		if saver != nil && s.Save.at(step.Step, until) {
+			if err := saver.Put(rank, step.Step, r.trainer.Save()); err != nil {
+				return err
+			}
 		}
 		if s.EachRank != nil {
 			s.EachRank(rank, r.trainer, step)

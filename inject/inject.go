@@ -28,6 +28,8 @@ var Kinds = []Kind{
 		"flip@layers.2.moe.router.logits rank=0 step=3 elem=17 bit=0"},
 	{"order", "order@GLOB [step=SET] NAME=VALUE …: sets items of the plan: reductions to an ORDER, choices to a value",
 		"order@*.dprob tiles=arrival sched=dynamic step=3-"},
+	{"drop", "drop@GLOB [rank=R]: omits states from a restore, on all ranks unless R is given: they keep what the run began with",
+		"drop@rng.dropout.tp"},
 }
 
 // Fault is one fault to inject.
@@ -70,8 +72,11 @@ func Parse(s string) (*Fault, error) {
 		err = f.parseFlip(fields[1:])
 	case "order":
 		err = f.parseOrder(fields[1:])
+	case "drop":
+		f.Phase = device.Load
+		err = f.parseDrop(fields[1:])
 	default:
-		return bad("unknown kind %q: must be flip or order", kind)
+		return bad("unknown kind %q: must be flip, order or drop", kind)
 	}
 	if err != nil {
 		return bad("%v", err)
@@ -115,6 +120,32 @@ func (f *Fault) parseFlip(pairs []string) error {
 		}
 	}
 	return nil
+}
+
+func (f *Fault) parseDrop(pairs []string) error {
+	f.Rank = allRanks
+	for _, pair := range pairs {
+		value, ok := strings.CutPrefix(pair, "rank=")
+		if !ok {
+			return fmt.Errorf("%q: must be rank=R", pair)
+		}
+		var err error
+		if f.Rank, err = number(value, 1<<20); err != nil {
+			return fmt.Errorf("rank: %w", err)
+		}
+	}
+	return nil
+}
+
+const allRanks = -1
+
+// dropped tells whether a Call restores a state that is to be omitted.
+func (f *Fault) dropped(c *device.Call) bool {
+	if f.Kind != "drop" || c.Kernel.Name != "restore" || !f.hits(c) {
+		return false
+	}
+	f.Hits++
+	return true
 }
 
 func number(s string, most int) (int, error) {
@@ -188,7 +219,7 @@ func (i Injector) Memory(next device.Runner) device.Runner { return i.around(nex
 func (i Injector) around(next device.Runner, rest bool) device.Runner {
 	var mine []*Fault
 	for _, f := range i.Faults {
-		if f.Kind == "flip" && f.Rest == rest && f.Rank == i.Rank {
+		if f.Kind != "order" && f.Rest == rest && (f.Rank == i.Rank || f.Rank == allRanks) {
 			mine = append(mine, f)
 		}
 	}
@@ -196,9 +227,14 @@ func (i Injector) around(next device.Runner, rest bool) device.Runner {
 		return next
 	}
 	return func(c *device.Call) {
+		for _, f := range mine {
+			if f.dropped(c) {
+				return
+			}
+		}
 		next(c)
 		for _, f := range mine {
-			if f.hits(c) {
+			if f.Kind == "flip" && f.hits(c) {
 				f.flip(c)
 			}
 		}

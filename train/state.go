@@ -41,9 +41,7 @@ func (t *Trainer) States() []State {
 	for _, stream := range t.Model.Streams() {
 		s = append(s, State{"rng." + stream.Name, stream.State})
 	}
-	position := device.NewTensor(lowp.INT32, 2)
-	position.I32()[0], position.I32()[1] = int32(t.consumed), int32(t.consumed>>32)
-	return append(s, State{"data.consumed", position})
+	return append(s, State{positionState, numberTensor(t.consumed)})
 }
 
 func (t *Trainer) showsState() bool { return t.StateAt != nil && t.StateAt(t.step) }

@@ -24,6 +24,8 @@ import (
 type trainFlags struct {
 	preset, config, data, precision, recipe, schedule string
 	weights, export, layout                           string
+	save, resume                                      string
+	saveEvery, keep                                   int
 	set, plans, faults                                []string
 	steps                                             int
 	seed                                              uint64
@@ -40,7 +42,9 @@ func trainCommand() *cobra.Command {
 		Short: "Train a model; print its metrics with their bits",
 		Example: "  firstbit train --preset tiny --steps 20\n" +
 			"  firstbit train --preset small --data book.txt --trace /tmp/a --level op --trace-steps 3-4\n" +
-			"  firstbit train --recipe fast --schedule 7 --json",
+			"  firstbit train --recipe fast --schedule 7 --json\n" +
+			"  firstbit train --steps 20 --save /tmp/run --save-every 5 --keep 2\n" +
+			"  firstbit train --steps 20 --resume /tmp/run/step000015",
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.preset, "preset", "tiny", "configuration to start from: "+strings.Join(train.PresetNames(), ", "))
@@ -53,6 +57,11 @@ func trainCommand() *cobra.Command {
 	fs.StringVar(&f.data, "data", "", "text file, folder, or token file (.bin); default: the embedded corpus")
 	fs.StringVar(&f.weights, "weights", "", "folder of a Hugging Face nemotron_h model whose shape and weights to begin with")
 	fs.StringVar(&f.export, "export", "", "write the trained weights into this new folder, as Hugging Face's nemotron_h")
+	fs.StringVar(&f.save, "save", "", "write checkpoints into this folder: after the last step, and as --save-every says")
+	fs.IntVar(&f.saveEvery, "save-every", 0, "save after every so many steps too")
+	fs.IntVar(&f.keep, "keep", 0, "remove all but so many of the newest checkpoints; 0: none")
+	fs.StringVar(&f.resume, "resume", "", "continue from this checkpoint, or from the newest in this folder, with the bits of a run that never stopped; "+
+		"all but steps and schedule must be as they were")
 	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "kernels' plans: "+strings.Join(tune.Recipes, ", "))
 	fs.StringArrayVar(&f.plans, "plan", nil, "'GLOB PLAN': set items of the plans of matching Calls")
 	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
@@ -88,7 +97,10 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 		return s, err
 	}
 	s = experiments.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic,
-		Digest: true, Load: true, Export: f.export}
+		Digest: true, Load: true, Export: f.export, Resume: f.resume, Save: experiments.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
+	if err := f.needs(changed); err != nil {
+		return s, err
+	}
 	if s.Layout, err = parallel.ParseLayout(f.layout); err != nil {
 		return s, fmt.Errorf("--%w", err)
 	}
@@ -108,6 +120,21 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 		}
 	}
 	return s, s.Check()
+}
+
+// needs checks flags that mean something only beside another, and those that must not be empty.
+func (f *trainFlags) needs(changed func(string) bool) error {
+	for _, flag := range []string{"save-every", "keep"} {
+		if changed(flag) && f.save == "" {
+			return fmt.Errorf("--%s: needs --save DIR", flag)
+		}
+	}
+	for flag, dir := range map[string]string{"save": f.save, "resume": f.resume} {
+		if changed(flag) && dir == "" {
+			return fmt.Errorf("--%s: empty: must be a folder", flag)
+		}
+	}
+	return nil
 }
 
 func (f *trainFlags) configuration(changed func(string) bool) (train.Config, error) {
@@ -271,7 +298,7 @@ func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome) e
 		}
 	}
 	for _, l := range o.Load {
-		steps[l.Step-1].Experts[l.Layer] = l.Tokens
+		steps[l.Step-o.Steps[0].Step].Experts[l.Layer] = l.Tokens
 	}
 	return printJSON(out, map[string]any{"ok": true, "config": s.Config, "parameters": s.Config.Model.Params(), "steps": steps, "unigram_entropy": o.Unigram,
 		"faults": append([]experiments.FaultReport{}, o.Changed...)})

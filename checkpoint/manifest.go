@@ -1,0 +1,172 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+)
+
+// ManifestVersion changes with any change to the meaning of a field or a digest.
+const ManifestVersion = 1
+
+// Manifest says what a checkpoint of a run holds: all that decides the next step, or its digest.
+type Manifest struct {
+	SchemaVersion int               `json:"schema_version"`
+	Digest        string            `json:"digest"` // XXH3-128 of this file with 32 zeros here
+	Step          int               `json:"step"`
+	Layout        string            `json:"layout"`
+	Precision     string            `json:"precision"`
+	Formats       map[string]string `json:"formats"` // of weights and of masters
+	Config        json.RawMessage   `json:"config"`
+	Corpus        string            `json:"corpus"` // XXH3-128 of its tokens
+	Recipe        string            `json:"recipe"`
+	Plans         []string          `json:"plans"`
+	Library       string            `json:"library"`
+	Provenance    Provenance        `json:"provenance"`
+	Files         []RankFile        `json:"files"` // by rank
+}
+
+// Provenance tells where a checkpoint comes from. No bit depends on it.
+type Provenance struct {
+	Schedule string   `json:"schedule"`
+	Faults   []string `json:"faults"`
+}
+
+// RankFile is a rank's file and what it must hold.
+type RankFile struct {
+	Name    string  `json:"name"`
+	Bytes   int     `json:"bytes"`
+	Digest  string  `json:"digest"` // XXH3-128 of the file
+	Tensors []Entry `json:"tensors"`
+}
+
+// Entry is a tensor of a rank's file. Its digest is that of traces.
+type Entry struct {
+	Name   string `json:"name"`
+	Dtype  string `json:"dtype"`
+	Shape  []int  `json:"shape"`
+	Digest string `json:"digest"`
+}
+
+const noDigest = "00000000000000000000000000000000"
+
+func hash(b []byte) string {
+	sum := xxh3.Hash128(b).Bytes()
+	return hex.EncodeToString(sum[:])
+}
+
+// rankFile is the name of a rank's file.
+func rankFile(rank int) string { return fmt.Sprintf("rank%05d.safetensors", rank) }
+
+// encode is the manifest's file. It sets the digest.
+func (m *Manifest) encode() ([]byte, error) {
+	m.SchemaVersion, m.Digest = ManifestVersion, noDigest
+	b, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, '\n')
+	m.Digest = hash(b)
+	return bytes.Replace(b, []byte(noDigest), []byte(m.Digest), 1), nil
+}
+
+// DecodeManifest reads a manifest's file, whole or not at all.
+func DecodeManifest(b []byte) (*Manifest, error) {
+	m := &Manifest{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(m); err != nil {
+		return nil, fmt.Errorf("is no manifest: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if m.SchemaVersion != ManifestVersion {
+		return nil, fmt.Errorf("schema_version: %d: must be %d", m.SchemaVersion, ManifestVersion)
+	}
+	if len(m.Digest) != len(noDigest) {
+		return nil, fmt.Errorf("digest: %q: must be 32 hex digits", m.Digest)
+	}
+	if got := hash(bytes.Replace(b, []byte(m.Digest), []byte(noDigest), 1)); got != m.Digest {
+		return nil, fmt.Errorf("digest: the file has %s and says %s: it was changed", got, m.Digest)
+	}
+	return m, m.check()
+}
+
+func (m *Manifest) check() error {
+	switch {
+	case m.Step < 1:
+		return fmt.Errorf("step: %d: must be above 0", m.Step)
+	case len(m.Files) == 0:
+		return fmt.Errorf("files: names none")
+	}
+	for rank, f := range m.Files {
+		if f.Name != rankFile(rank) {
+			return fmt.Errorf("files: %q: must be %s", f.Name, rankFile(rank))
+		}
+	}
+	return nil
+}
+
+// Match reports the first thing in which a run differs from the one that was saved. The number of steps may.
+func (m *Manifest) Match(run *Manifest) error {
+	was, err := flatten(m.Config)
+	if err != nil {
+		return err
+	}
+	is, err := flatten(run.Config)
+	if err != nil {
+		return err
+	}
+	type field struct{ name, was, is string }
+	fields := []field{{"layout", m.Layout, run.Layout}, {"precision", m.Precision, run.Precision}}
+	both := maps.Clone(was)
+	maps.Copy(both, is)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		if name != "steps" {
+			fields = append(fields, field{name, was[name], is[name]})
+		}
+	}
+	fields = append(fields, field{"corpus", m.Corpus, run.Corpus}, field{"recipe", m.Recipe, run.Recipe},
+		field{"plans", strings.Join(m.Plans, ", "), strings.Join(run.Plans, ", ")}, field{"library", m.Library, run.Library})
+	for _, f := range fields {
+		if f.was != f.is {
+			return fmt.Errorf("%s: %s was saved, this run has %s: must be the same", f.name, said(f.was), said(f.is))
+		}
+	}
+	return nil
+}
+
+func said(value string) string {
+	if value == "" {
+		return "nothing"
+	}
+	return value
+}
+
+// flatten lists a JSON object's values by path.
+func flatten(text []byte) (map[string]string, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	flat := map[string]string{}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		object, ok := v.(map[string]any)
+		if !ok {
+			flat[path] = fmt.Sprint(v)
+			return
+		}
+		for name, v := range object { // into a map: order reaches nothing
+			walk(strings.TrimPrefix(path+"."+name, "."), v)
+		}
+	}
+	walk("", v)
+	return flat, nil
+}

@@ -1,0 +1,141 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const manifestFile = "manifest.json"
+
+// Checkpoint is a run's state after a step, read and verified.
+type Checkpoint struct {
+	Dir string
+	*Manifest
+	Ranks []*File
+}
+
+// stepName is the folder of a step.
+func stepName(step int) string { return fmt.Sprintf("step%06d", step) }
+
+// stepOf is the step of a folder of that name, or 0.
+func stepOf(name string) int {
+	digits, ok := strings.CutPrefix(name, "step")
+	step, err := strconv.Atoi(digits)
+	if !ok || err != nil || step < 1 || stepName(step) != name {
+		return 0
+	}
+	return step
+}
+
+// Steps lists the steps of the checkpoints in a folder, ascending. What has another name is none.
+func Steps(dir string) ([]int, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", dir, cause(err))
+	}
+	var steps []int
+	for _, e := range entries {
+		if step := stepOf(e.Name()); step > 0 && e.IsDir() {
+			steps = append(steps, step)
+		}
+	}
+	slices.Sort(steps)
+	return steps, nil
+}
+
+// Open reads a checkpoint, or the newest of a folder of them. If that is damaged nothing stands in for it, but
+// the error says which older one is whole.
+func Open(dir string) (*Checkpoint, error) {
+	if stepOf(filepath.Base(filepath.Clean(dir))) > 0 {
+		return Read(dir)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
+		return Read(dir)
+	}
+	steps, err := Steps(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("checkpoint %s: holds none: must have a folder such as %s", dir, stepName(1))
+	}
+	newest := steps[len(steps)-1]
+	c, err := Read(filepath.Join(dir, stepName(newest)))
+	if err == nil {
+		return c, nil
+	}
+	for _, step := range slices.Backward(steps[:len(steps)-1]) {
+		older := filepath.Join(dir, stepName(step))
+		if _, e := Read(older); e == nil {
+			return nil, fmt.Errorf("%w; %s is whole", err, older)
+		}
+	}
+	return nil, err
+}
+
+// ReadManifest reads what a checkpoint's manifest says.
+func ReadManifest(dir string) (*Manifest, error) {
+	path := filepath.Join(dir, manifestFile)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", path, cause(err))
+	}
+	m, err := DecodeManifest(b)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	if step := stepOf(filepath.Base(filepath.Clean(dir))); step > 0 && step != m.Step {
+		return nil, fmt.Errorf("checkpoint %s: step: %d: the folder's name says %d", path, m.Step, step)
+	}
+	return m, nil
+}
+
+// Read reads a checkpoint and verifies every byte of it.
+func Read(dir string) (*Checkpoint, error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{Dir: dir, Manifest: m}
+	for _, want := range m.Files {
+		path := filepath.Join(dir, want.Name)
+		f, err := want.read(path)
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+		}
+		c.Ranks = append(c.Ranks, f)
+	}
+	return c, nil
+}
+
+// read reads a rank's file and verifies it.
+func (want RankFile) read(path string) (*File, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, cause(err)
+	}
+	if len(b) != want.Bytes {
+		return nil, fmt.Errorf("has %d bytes: must have %d", len(b), want.Bytes)
+	}
+	whole := hash(b) == want.Digest
+	f, err := Decode(b)
+	if err != nil {
+		return nil, err
+	}
+	got, err := f.entries()
+	if err != nil {
+		return nil, err
+	}
+	if why := differ(want.Tensors, got); why != "" {
+		return nil, errors.New(why)
+	}
+	if !whole {
+		return nil, fmt.Errorf("has digest %s: must be %s", hash(b), want.Digest)
+	}
+	return f, nil
+}

@@ -1,0 +1,228 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// What a save is written as, and an old checkpoint renamed to before it is removed. Readers see neither.
+const (
+	saving   = ".saving-"
+	removing = ".removing-"
+)
+
+// Saver writes the checkpoints of a run. A checkpoint appears under its name when every byte of it has reached the disk.
+type Saver struct {
+	Dir  string
+	Keep int      // as many of the newest stay; 0: all
+	Run  Manifest // what all its checkpoints have in common
+
+	ranks int
+	mu    sync.Mutex
+	open  map[int]*save // by step
+}
+
+// save is a checkpoint under way.
+type save struct {
+	dir   string
+	files []RankFile
+	left  int // ranks that have yet to write theirs
+}
+
+// NewSaver makes a Saver of a run of so many ranks, which begins after the given step. A folder that holds a later checkpoint is
+// refused: none is ever overwritten.
+func NewSaver(dir string, keep, ranks, after int, run Manifest) (*Saver, error) {
+	s := &Saver{Dir: dir, Keep: keep, Run: run, ranks: ranks, open: map[int]*save{}}
+	info, err := os.Stat(dir)
+	if os.IsNotExist(err) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("save %s: %w", dir, cause(err))
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("save %s: is a file: must be a folder", dir)
+	}
+	steps, err := Steps(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range steps {
+		if step > after {
+			return nil, fmt.Errorf("save %s: holds %s, and the run begins after step %d: name another folder or move it away", dir, stepName(step), after)
+		}
+	}
+	return s, nil
+}
+
+// Put writes the tensors of a rank after a step. The last rank's ends the checkpoint.
+func (s *Saver) Put(rank, step int, tensors []Tensor) error {
+	err := s.put(rank, step, tensors)
+	if err != nil {
+		return fmt.Errorf("save %s: %w", filepath.Join(s.Dir, stepName(step)), cause(err))
+	}
+	return nil
+}
+
+func (s *Saver) put(rank, step int, tensors []Tensor) error {
+	c, err := s.begin(step)
+	if err != nil {
+		return err
+	}
+	file, err := writeRank(c.dir, rank, tensors)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		c.files[rank] = file
+		if c.left--; c.left > 0 {
+			return nil
+		}
+		err = s.end(step, c)
+	}
+	delete(s.open, step)
+	if err != nil {
+		_ = os.RemoveAll(c.dir) // a rest is removed by the next save
+	}
+	return err
+}
+
+// begin finds the save of a step, or makes it and clears what killed runs left.
+func (s *Saver) begin(step int) (*save, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.open[step]; c != nil {
+		return c, nil
+	}
+	if err := os.MkdirAll(s.Dir, 0o777); err != nil {
+		return nil, err
+	}
+	if err := s.clean(); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(s.Dir, saving)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	c := &save{dir: dir, files: make([]RankFile, s.ranks), left: s.ranks}
+	s.open[step] = c
+	return c, nil
+}
+
+// clean removes what killed runs left under temporary names.
+func (s *Saver) clean() error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return err
+	}
+	mine := map[string]bool{}
+	for _, c := range s.open { // into a map: order reaches nothing
+		mine[filepath.Base(c.dir)] = true
+	}
+	for _, e := range entries {
+		n := e.Name()
+		if (strings.HasPrefix(n, saving) || strings.HasPrefix(n, removing)) && !mine[n] {
+			if err := os.RemoveAll(filepath.Join(s.Dir, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// end writes the manifest, gives the checkpoint its name, and removes older ones.
+func (s *Saver) end(step int, c *save) error {
+	m := s.Run
+	m.Step, m.Files = step, c.files
+	b, err := m.encode()
+	if err != nil {
+		return err
+	}
+	if err := writeSynced(filepath.Join(c.dir, manifestFile), b); err != nil {
+		return err
+	}
+	if err := syncDir(c.dir); err != nil {
+		return err
+	}
+	name := filepath.Join(s.Dir, stepName(step))
+	if _, err := os.Lstat(name); err == nil {
+		return os.ErrExist
+	}
+	if err := os.Rename(c.dir, name); err != nil {
+		return err
+	}
+	if err := syncDir(s.Dir); err != nil {
+		return err
+	}
+	return s.prune()
+}
+
+// prune removes all but the newest. A checkpoint loses its name at once.
+func (s *Saver) prune() error {
+	steps, err := Steps(s.Dir)
+	if err != nil || s.Keep == 0 {
+		return err
+	}
+	for _, step := range steps[:max(len(steps)-s.Keep, 0)] {
+		name := stepName(step)
+		gone := filepath.Join(s.Dir, removing+name)
+		if err := os.Rename(filepath.Join(s.Dir, name), gone); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeRank writes a rank's file and says what it holds.
+func writeRank(dir string, rank int, tensors []Tensor) (RankFile, error) {
+	r := RankFile{Name: rankFile(rank)}
+	b, err := Encode(tensors)
+	if err != nil {
+		return r, err
+	}
+	f, err := Decode(b) // in the order of names, as a reader will see it
+	if err != nil {
+		return r, err
+	}
+	if r.Tensors, err = f.entries(); err != nil {
+		return r, err
+	}
+	r.Bytes, r.Digest = len(b), hash(b)
+	return r, writeSynced(filepath.Join(dir, r.Name), b)
+}
+
+func writeSynced(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// syncDir makes the names in a folder last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if e := d.Close(); err == nil {
+		err = e
+	}
+	return err
+}

@@ -1,0 +1,108 @@
+package train
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+
+	"firstbit/checkpoint"
+	"firstbit/data"
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+// Names of the states that are numbers of the trainer, not tensors of the model.
+const (
+	positionState = "data.consumed"
+	stepState     = "train.step"
+)
+
+// Done is the number of the last step.
+func (t *Trainer) Done() int { return t.step }
+
+// saved lists all that a checkpoint carries: the states, and how many steps there were.
+func (t *Trainer) saved() []State {
+	return append(t.States(), State{stepState, numberTensor(int64(t.step))})
+}
+
+// numberTensor is a 64-bit number as two int32, the low half first.
+func numberTensor(n int64) *device.Tensor {
+	t := device.NewTensor(lowp.INT32, 2)
+	t.I32()[0], t.I32()[1] = int32(n), int32(n>>32)
+	return t
+}
+
+func numberOf(t *device.Tensor) int64 { return int64(t.I32()[1])<<32 | int64(uint32(t.I32()[0])) }
+
+// Save is a copy of all that a checkpoint carries of this rank.
+func (t *Trainer) Save() []checkpoint.Tensor {
+	states := t.saved()
+	tensors := make([]checkpoint.Tensor, len(states))
+	for i, s := range states {
+		tensors[i] = checkpoint.Of(s.Name, s.Tensor)
+	}
+	return tensors
+}
+
+var restoreKernel = &device.Kernel{Name: "restore"}
+
+// Restore takes over what Save returned after a step, tensor by tensor through the door. A file that lacks one, or has another, is
+// refused and changes nothing.
+func (t *Trainer) Restore(step int, f *checkpoint.File) error {
+	states := t.saved()
+	from := make([]checkpoint.Tensor, len(states))
+	known := map[string]bool{}
+	for i, s := range states {
+		x, ok := f.Tensor(s.Name)
+		if !ok {
+			return fmt.Errorf("tensor %q: is missing", s.Name)
+		}
+		if err := x.Fits(s.Tensor); err != nil {
+			return err
+		}
+		from[i], known[s.Name] = x, true
+	}
+	for _, x := range f.Tensors {
+		if !known[x.Name] {
+			return fmt.Errorf("tensor %q: the run has no place for it", x.Name)
+		}
+	}
+	t.dev.At(step, 0, device.Load)
+	for i, s := range states {
+		c := t.dev.OpenKind(device.Loading, s.Name, restoreKernel)
+		c.Update("value", s.Tensor)
+		c.Body = func(*device.Call) { from[i].CopyTo(s.Tensor) }
+		c.Do()
+		switch s.Name {
+		case positionState:
+			t.consumed = numberOf(s.Tensor)
+		case stepState:
+			t.step = int(numberOf(s.Tensor))
+		}
+	}
+	return nil
+}
+
+// Manifest says what of a configuration and its corpus a checkpoint depends on.
+func (c Config) Manifest(corpus *data.Corpus) (checkpoint.Manifest, error) {
+	var m checkpoint.Manifest
+	format, err := c.Format()
+	if err != nil {
+		return m, err
+	}
+	m.Precision = c.Precision
+	m.Formats = map[string]string{"weights": format.String(), "masters": device.MasterFormat(format).String()}
+	if m.Config, err = json.Marshal(c); err != nil {
+		return m, err
+	}
+	b := make([]byte, 0, 2*len(corpus.Tokens))
+	for _, token := range corpus.Tokens {
+		b = binary.LittleEndian.AppendUint16(b, token)
+	}
+	sum := xxh3.Hash128(b).Bytes()
+	m.Corpus = hex.EncodeToString(sum[:])
+	return m, nil
+}
