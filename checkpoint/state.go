@@ -75,6 +75,19 @@ func (f *File) entries() ([]Entry, error) {
 	return all, nil
 }
 
+// Differ names the first tensor in which another checkpoint's state is not this one's; empty: none.
+func (m *Manifest) Differ(other *Manifest) string {
+	if len(m.Files) != len(other.Files) {
+		return fmt.Sprintf("%d ranks and %d", len(m.Files), len(other.Files))
+	}
+	for rank, f := range m.Files {
+		if why := differ(f.Tensors, other.Files[rank].Tensors); why != "" {
+			return fmt.Sprintf("rank %d: %s", rank, why)
+		}
+	}
+	return ""
+}
+
 // differ names the first tensor in which a file is not what its manifest says; empty: none.
 func differ(want, got []Entry) string {
 	for i, w := range want {

@@ -52,7 +52,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(listCommand(), reproduceCommand(), trainCommand(), diffCommand(), treeCommand(), revealCommand(), fixturesCommand(), verifyCommand())
+	root.AddCommand(listCommand(), reproduceCommand(), trainCommand(), diffCommand(), treeCommand(), revealCommand(), fixturesCommand(), verifyCommand(), checkpointCommand())
 	for _, c := range root.Commands() {
 		if c.Args == nil {
 			c.Args = noArgs

@@ -129,9 +129,9 @@ func (f *trainFlags) needs(changed func(string) bool) error {
 			return fmt.Errorf("--%s: needs --save DIR", flag)
 		}
 	}
-	for flag, dir := range map[string]string{"save": f.save, "resume": f.resume} {
-		if changed(flag) && dir == "" {
-			return fmt.Errorf("--%s: empty: must be a folder", flag)
+	for _, d := range []struct{ flag, dir string }{{"save", f.save}, {"resume", f.resume}} {
+		if changed(d.flag) && d.dir == "" {
+			return fmt.Errorf("--%s: empty: must be a folder", d.flag)
 		}
 	}
 	return nil

@@ -1,17 +1,43 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"firstbit/experiments"
+	"firstbit/train"
 	"firstbit/tune"
 	"firstbit/verify"
 )
 
-// verifications are what can be verified.
-var verifications = []string{"layouts"}
+// verification is a guarantee that can be verified.
+type verification struct {
+	name  string
+	cells int
+	// run tells of every cell and returns all, and what to print when all hold.
+	run func(each func(verify.Cell)) ([]verify.Cell, string, error)
+}
+
+func verifications() []verification {
+	return []verification{
+		{"layouts", verify.LayoutCells(), func(each func(verify.Cell)) ([]verify.Cell, string, error) {
+			cells, one, err := verify.Layouts(tune.Canonical, each)
+			return cells, "one hash for all layouts: " + one, err
+		}},
+		{"resume", verify.ResumeCells(), func(each func(verify.Cell)) ([]verify.Cell, string, error) {
+			cells, err := verify.Resume(inNewProcess, nil, each)
+			return cells, "a run that is stopped and continues has the bits of one that is not", err
+		}},
+	}
+}
 
 func verifyCommand() *cobra.Command {
 	var asJSON bool
@@ -19,44 +45,41 @@ func verifyCommand() *cobra.Command {
 		Use:   "verify GUARANTEE",
 		Short: "Prove a guarantee by running it",
 		Long: "layouts: by the recipe canonical, every number of data-parallel ranks gives the bits of one rank on the same global batch:\n" +
-			"weights, masters, moments, gradients and losses of every step, under two schedules.",
-		Example: "  firstbit verify layouts\n  firstbit verify layouts --json",
+			"weights, masters, moments, gradients and losses of every step, under two schedules.\n\n" +
+			"resume: a run is stopped after each of its steps and continues in a new process, under another schedule and on another number\n" +
+			"of processors: metrics and every tensor of the state are those of a run that was not stopped, after every later step.",
+		Example: "  firstbit verify layouts\n  firstbit verify resume --json",
 		Args:    exactArgs("GUARANTEE"),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if args[0] != verifications[0] {
-			return fmt.Errorf("verify %q: must be %s", args[0], verifications[0])
+		all := verifications()
+		i := slices.IndexFunc(all, func(v verification) bool { return v.name == args[0] })
+		if i < 0 {
+			return fmt.Errorf("verify %q: must be layouts or resume", args[0])
 		}
-		out := c.OutOrStdout()
-		bar := newProgress("verify "+args[0], verify.LayoutCells())
-		cells, one, err := verify.Layouts(tune.Canonical, func(cell verify.Cell) {
-			bar.step()
-			if !asJSON {
-				printCell(out, cell)
-			}
-		})
-		bar.done()
-		if err != nil {
-			return err
-		}
-		return report(out, cells, one, asJSON)
+		return runVerify(all[i], asJSON, c.OutOrStdout())
 	}
 	return c
 }
 
-// report says whether all cells hold: as JSON, or in the line after the table.
-func report(out io.Writer, cells []verify.Cell, one string, asJSON bool) error {
-	ok := true
-	for _, cell := range cells {
-		ok = ok && cell.OK
+func runVerify(v verification, asJSON bool, out io.Writer) error {
+	bar := newProgress("verify "+v.name, v.cells)
+	cells, held, err := v.run(func(cell verify.Cell) {
+		bar.step()
+		if !asJSON {
+			printCell(out, cell)
+		}
+	})
+	bar.done()
+	if err != nil {
+		return err
 	}
-	var err error
-	switch {
-	case asJSON:
+	ok := !slices.ContainsFunc(cells, func(c verify.Cell) bool { return !c.OK })
+	if asJSON {
 		err = printJSON(out, map[string]any{"ok": ok, "cells": cells})
-	case ok:
-		_, err = fmt.Fprintf(out, "one hash for all layouts: %s\n", one)
+	} else if ok {
+		_, err = fmt.Fprintln(out, held)
 	}
 	if err == nil && !ok {
 		err = outcome(exitDifferent)
@@ -70,4 +93,60 @@ func printCell(out io.Writer, c verify.Cell) {
 		return
 	}
 	fmt.Fprintf(out, "not  %-16s %s %s\n", c.Name, c.Hash, *c.Why)
+}
+
+// inNewProcess runs this program's train.
+func inNewProcess(s experiments.Spec, procs int) ([]train.Result, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.Save.Dir, 0o777); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(filepath.Dir(s.Save.Dir), "config.json")
+	if err := os.WriteFile(config, text, 0o666); err != nil {
+		return nil, err
+	}
+	args := []string{"train", "--json", "--config", config, "--layout", s.Layout.String(), "--schedule", s.Schedule.String(),
+		"--save", s.Save.Dir, "--save-every", fmt.Sprint(s.Save.Every)}
+	if s.Resume != "" {
+		args = append(args, "--resume", s.Resume)
+	}
+	for _, f := range s.Faults {
+		args = append(args, "--inject", f)
+	}
+	process := exec.Command(self, args...)
+	process.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", procs))
+	var said strings.Builder
+	process.Stderr = &said
+	out, err := process.Output()
+	if err != nil {
+		return nil, fmt.Errorf("a new process: %w: %s", err, strings.TrimSpace(said.String()))
+	}
+	return stepsOf(out)
+}
+
+// stepsOf reads the steps that train printed, with metrics in order of their names.
+func stepsOf(out []byte) ([]train.Result, error) {
+	var printed struct {
+		Steps []stepJSON `json:"steps"`
+	}
+	if err := json.Unmarshal(out, &printed); err != nil {
+		return nil, fmt.Errorf("a new process: %w", err)
+	}
+	var steps []train.Result
+	for _, s := range printed.Steps {
+		r := train.Result{Step: s.Step, State: s.State}
+		for name, m := range s.Metrics { // sorted below
+			r.Metrics = append(r.Metrics, train.Metric{Name: name, Bits: m.Bits})
+		}
+		slices.SortFunc(r.Metrics, func(a, b train.Metric) int { return strings.Compare(a.Name, b.Name) })
+		steps = append(steps, r)
+	}
+	return steps, nil
 }

@@ -1,0 +1,157 @@
+package verify
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"firstbit/checkpoint"
+	"firstbit/device"
+	"firstbit/experiments"
+	"firstbit/parallel"
+	"firstbit/train"
+)
+
+// Runner runs a Spec on so many processors and returns its steps.
+type Runner func(s experiments.Spec, procs int) ([]train.Result, error)
+
+// InProcess is a Runner in this process.
+func InProcess(s experiments.Spec, procs int) ([]train.Result, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+	o, err := experiments.Run(s)
+	if err != nil {
+		return nil, err
+	}
+	return o.Steps, nil
+}
+
+const resumeSteps = 6
+
+// resumeCell is a run that is stopped after every step.
+type resumeCell struct {
+	name string
+	experiments.Spec
+}
+
+// resumeCells are the cells of Resume: layouts, precisions, and models that between them have every kind of state.
+func resumeCells() (cells []resumeCell) {
+	noise := train.Tiny()
+	noise.Model.Pattern, noise.Model.Dropout, noise.Model.MoE.Jitter, noise.Model.Recompute = "M*E-E", 0.1, 0.05, true
+	noise.Micro = 2
+	mtp := train.Tiny()
+	mtp.Model.MTP.Depths = 2
+	for _, dp := range []int{1, 4} {
+		for _, precision := range []string{"fp32", "bf16"} {
+			for _, m := range []struct {
+				name string
+				train.Config
+			}{{"noise", noise}, {"mtp", mtp}} {
+				c := m.Config
+				c.Steps, c.Precision = resumeSteps, precision
+				cells = append(cells, resumeCell{fmt.Sprintf("dp%d %s %s", dp, precision, m.name),
+					experiments.Spec{Config: c, Layout: parallel.Layout{DP: dp}, Digest: true}})
+			}
+		}
+	}
+	return cells
+}
+
+// ResumeCells is the number of cells of Resume.
+func ResumeCells() int { return len(resumeCells()) }
+
+// Resume runs every cell once to the end, and from each of its checkpoints again, under another schedule and on another number
+// of processors. A cell is ok if metrics and every tensor of the state are the same after every later step. The runs that continue
+// have the faults.
+func Resume(run Runner, faults []string, each func(Cell)) ([]Cell, error) {
+	var cells []Cell
+	for _, c := range resumeCells() {
+		cell, err := c.verify(run, faults)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		cells = append(cells, cell)
+		if each != nil {
+			each(cell)
+		}
+	}
+	return cells, nil
+}
+
+func (r resumeCell) verify(run Runner, faults []string) (Cell, error) {
+	cell := Cell{Name: r.name}
+	dir, err := os.MkdirTemp("", "firstbit-resume-")
+	if err != nil {
+		return cell, err
+	}
+	defer os.RemoveAll(dir)
+	whole := filepath.Join(dir, "whole")
+	s := r.Spec
+	s.Save = experiments.Save{Dir: whole, Every: 1}
+	want, err := run(s, runtime.NumCPU())
+	if err != nil {
+		return cell, err
+	}
+	cell.Hash = want[len(want)-1].State
+	for after := 1; after < resumeSteps && cell.Why == nil; after++ {
+		s := r.Spec
+		s.Faults, s.Schedule = faults, device.Schedule{Seed: uint64(after)}
+		s.Resume = filepath.Join(whole, fmt.Sprintf("step%06d", after))
+		s.Save = experiments.Save{Dir: filepath.Join(dir, fmt.Sprint(after)), Every: 1}
+		got, err := run(s, 1+after%3)
+		if err != nil {
+			return cell, err
+		}
+		why, err := continues(want[after:], got, whole, s.Save.Dir)
+		if err != nil {
+			return cell, err
+		}
+		if why != "" {
+			why = fmt.Sprintf("stopped after step %d: %s", after, why)
+			cell.Why = &why
+		}
+	}
+	cell.OK = cell.Why == nil
+	return cell, nil
+}
+
+// continues says where the steps and checkpoints of a run that was stopped first differ from those of one that was not; empty:
+// nowhere.
+func continues(want, got []train.Result, whole, resumed string) (string, error) {
+	if len(want) != len(got) {
+		return fmt.Sprintf("%d steps follow: must be %d", len(got), len(want)), nil
+	}
+	for i, w := range want {
+		if why := differs(w, got[i]); why != "" {
+			return fmt.Sprintf("step %d: %s", w.Step, why), nil
+		}
+		name := fmt.Sprintf("step%06d", w.Step)
+		a, err := checkpoint.ReadManifest(filepath.Join(whole, name))
+		if err != nil {
+			return "", err
+		}
+		b, err := checkpoint.ReadManifest(filepath.Join(resumed, name))
+		if err != nil {
+			return "", err
+		}
+		if why := a.Differ(b); why != "" {
+			return fmt.Sprintf("step %d: %s", w.Step, why), nil
+		}
+	}
+	return "", nil
+}
+
+func differs(want, got train.Result) string {
+	if got.Step != want.Step || len(got.Metrics) != len(want.Metrics) {
+		return fmt.Sprintf("is step %d with %d metrics: must have %d", got.Step, len(got.Metrics), len(want.Metrics))
+	}
+	for i, m := range want.Metrics {
+		if got.Metrics[i].Name != m.Name || got.Metrics[i].Bits != m.Bits {
+			return fmt.Sprintf("metric %s is %s: must be %s", m.Name, got.Metrics[i].Bits, m.Bits)
+		}
+	}
+	if got.State != want.State {
+		return fmt.Sprintf("state %s: must be %s", got.State, want.State)
+	}
+	return ""
+}
