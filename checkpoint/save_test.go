@@ -1,0 +1,193 @@
+package checkpoint
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+// madeUp is a rank's tensors after a step.
+func madeUp(rank, step int) []Tensor {
+	x, y := device.NewTensor(lowp.FP32, 2, 3), device.NewTensor(lowp.BF16, 4)
+	for i := range x.F32() {
+		x.F32()[i] = float32(step) + float32(rank)/8 + float32(i)/64
+	}
+	y.Set(1, 3)
+	return []Tensor{Of("w.master", x), Of("w", y)}
+}
+
+func saver(t *testing.T, dir string, keep int) *Saver {
+	t.Helper()
+	s, err := NewSaver(dir, keep, 2, 0, Manifest{Layout: "dp=2", Config: []byte(`{"seed":1,"model":{"vocab":256}}`)})
+	require.NoError(t, err)
+	return s
+}
+
+func put(t *testing.T, s *Saver, steps ...int) {
+	t.Helper()
+	for _, step := range steps {
+		require.NoError(t, s.Put(1, step, madeUp(1, step)))
+		require.NoError(t, s.Put(0, step, madeUp(0, step)))
+	}
+}
+
+func names(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+func TestSaveAndOpen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	s := saver(t, dir, 2)
+	require.NoDirExists(t, dir, "nothing is written before the first checkpoint")
+	require.NoError(t, s.Put(0, 1, madeUp(0, 1)))
+	_, err := Open(dir)
+	require.ErrorContains(t, err, "holds none", "a rank is missing")
+	require.NoError(t, s.Put(1, 1, madeUp(1, 1)))
+	put(t, s, 2, 30)
+	require.Equal(t, []string{"step000002", "step000030"}, names(t, dir))
+	for _, at := range []string{dir, filepath.Join(dir, "step000030")} {
+		c, err := Open(at)
+		require.NoError(t, err)
+		require.Equal(t, 30, c.Step)
+		for rank, f := range c.Ranks {
+			x, ok := f.Tensor("w.master")
+			require.True(t, ok)
+			require.Equal(t, madeUp(rank, 30)[0], x)
+			y := device.NewTensor(lowp.FP32, 2, 3)
+			require.NoError(t, x.Fits(y))
+			x.CopyTo(y)
+			require.Equal(t, madeUp(rank, 30)[0], Of("w.master", y))
+			require.EqualError(t, x.Fits(device.NewTensor(lowp.FP32, 3, 2)), `tensor "w.master": shape [2 3]: must be [3 2]`)
+			require.EqualError(t, x.Fits(device.NewTensor(lowp.BF16, 2, 3)), `tensor "w.master": is fp32: must be bf16`)
+		}
+	}
+	_, err = NewSaver(dir, 0, 2, 2, Manifest{})
+	require.ErrorContains(t, err, "holds step000030, and the run begins after step 2")
+	_, err = NewSaver(dir, 0, 2, 30, Manifest{})
+	require.NoError(t, err)
+	require.ErrorContains(t, s.Put(0, 31, append(madeUp(0, 31), madeUp(0, 31)...)), `tensor "w.master": is there twice`)
+	require.Equal(t, []string{"step000002", "step000030"}, names(t, dir), "what fails leaves nothing")
+}
+
+// What a killed run leaves under temporary names is no checkpoint and goes with the next save.
+func TestLeftoversAreIgnoredAndRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for _, n := range []string{saving + "123", removing + "step000001", "step7", "stepx", "mine"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, n), 0o777))
+	}
+	_, err := Open(dir)
+	require.ErrorContains(t, err, "holds none")
+	put(t, saver(t, dir, 0), 1)
+	require.Equal(t, []string{"mine", "step000001", "step7", "stepx"}, names(t, dir))
+}
+
+// Whichever byte of whichever file is changed, cut off or added: it is refused and named, with the older one that is whole.
+func TestDamageIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	put(t, saver(t, dir, 0), 1, 2)
+	newest := filepath.Join(dir, "step000002")
+	whole := "; " + filepath.Join(dir, "step000001") + " is whole"
+	for _, name := range names(t, newest) {
+		path := filepath.Join(newest, name)
+		good, err := os.ReadFile(path)
+		require.NoError(t, err)
+		refused := func(b []byte, what string) string {
+			require.NoError(t, os.WriteFile(path, b, 0o666))
+			_, err := Open(dir)
+			require.ErrorContains(t, err, "checkpoint "+path+": ", what)
+			require.ErrorContains(t, err, whole, what)
+			require.NotContains(t, err.Error(), "\n")
+			return err.Error()
+		}
+		for i := range good {
+			bad := bytes.Clone(good)
+			bad[i] ^= 1
+			why := refused(bad, fmt.Sprintf("byte %d of %s", i, name))
+			if strings.HasPrefix(name, "rank") && i >= len(good)-24 { // of the master
+				require.Contains(t, why, `tensor "w`)
+			}
+		}
+		for n := 0; n < len(good); n += 7 {
+			refused(good[:n], "cut")
+		}
+		refused(append(bytes.Clone(good), 'x'), "longer")
+		require.NoError(t, os.Remove(path))
+		_, err = Open(dir)
+		require.ErrorContains(t, err, "checkpoint "+path+": no such file or directory"+whole)
+		require.NoError(t, os.WriteFile(path, good, 0o666))
+		_, err = Open(dir)
+		require.NoError(t, err)
+	}
+	a, b := filepath.Join(newest, rankFile(0)), filepath.Join(newest, rankFile(1)) // each whole, but of another rank
+	require.NoError(t, os.Rename(a, a+"x"))
+	require.NoError(t, os.Rename(b, a))
+	require.NoError(t, os.Rename(a+"x", b))
+	_, err := Open(dir)
+	require.ErrorContains(t, err, `rank00000.safetensors: tensor "w.master": has digest`)
+	require.NoError(t, os.RemoveAll(newest))
+	require.NoError(t, os.Rename(filepath.Join(dir, "step000001"), newest))
+	_, err = Open(dir)
+	require.ErrorContains(t, err, "step: 1: the folder's name says 2")
+}
+
+func TestMatch(t *testing.T) {
+	base := func() *Manifest {
+		return &Manifest{Layout: "dp=2", Precision: "bf16", Config: []byte(`{"seed":1,"steps":3,"model":{"vocab":256}}`), Corpus: "aa", Recipe: "fixed",
+			Plans: []string{"* x:seq"}, Library: "sim-1", Provenance: Provenance{Schedule: "0"}}
+	}
+	for _, c := range []struct {
+		want string
+		edit func(*Manifest)
+	}{
+		{"", func(m *Manifest) { m.Provenance.Schedule, m.Step = "7", 9 }},
+		{"", func(m *Manifest) { m.Config = []byte(`{"model": {"vocab":256}, "seed":1, "steps":300}`) }},
+		{"layout: dp=2 was saved, this run has dp=1: must be the same", func(m *Manifest) { m.Layout = "dp=1" }},
+		{"precision: bf16 was saved, this run has fp32: must be the same", func(m *Manifest) { m.Precision = "fp32" }},
+		{"model.vocab: 256 was saved, this run has 512: must be the same", func(m *Manifest) {
+			m.Config = bytes.Replace(m.Config, []byte("256"), []byte("512"), 1)
+		}},
+		{"seed: 1 was saved, this run has nothing: must be the same", func(m *Manifest) { m.Config = []byte(`{"model":{"vocab":256}}`) }},
+		{"corpus: aa was saved, this run has bb: must be the same", func(m *Manifest) { m.Corpus = "bb" }},
+		{"recipe: fixed was saved, this run has fast: must be the same", func(m *Manifest) { m.Recipe = "fast" }},
+		{"plans: * x:seq was saved, this run has nothing: must be the same", func(m *Manifest) { m.Plans = nil }},
+		{"library: sim-1 was saved, this run has sim-2: must be the same", func(m *Manifest) { m.Library = "sim-2" }},
+	} {
+		other := base()
+		c.edit(other)
+		err := base().Match(other)
+		if c.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, c.want)
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	m := Manifest{Step: 3, Layout: "dp=1", Config: []byte(`{}`), Files: []RankFile{{Name: rankFile(0)}}}
+	b, err := m.encode()
+	require.NoError(f, err)
+	f.Add(b)
+	f.Add([]byte(`{"schema_version":1,"digest":""}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := DecodeManifest(b)
+		if err == nil {
+			require.Positive(t, m.Step)
+			require.NotEmpty(t, m.Files)
+		}
+	})
+}

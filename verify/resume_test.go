@@ -1,0 +1,147 @@
+package verify
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/checkpoint"
+	"firstbit/experiments"
+	"firstbit/parallel"
+	"firstbit/train"
+)
+
+func TestResume(t *testing.T) {
+	cells, err := Resume(InProcess, nil, nil)
+	require.NoError(t, err)
+	require.Len(t, cells, ResumeCells())
+	for _, c := range cells {
+		require.True(t, c.OK, "%s: %v", c.Name, c.Why)
+	}
+}
+
+// The formats and optimizers that no cell has.
+func TestResumeOfOtherRuns(t *testing.T) {
+	fp64, canonical, pico := train.Tiny(), train.Tiny(), train.Pico()
+	fp64.Precision = "fp64"
+	canonical.Model.MoE.Aux = "sequence"
+	for _, s := range []experiments.Spec{
+		{Config: fp64},
+		{Config: fp64, Layout: parallel.Layout{DP: 2}},
+		{Config: canonical, Layout: parallel.Layout{DP: 2}, Recipe: "canonical"},
+		{Config: pico, Layout: parallel.Layout{DP: 8}},
+		{Config: canonical, Plans: []string{"*.dprob tiles:reverse"}},
+	} {
+		s.Config.Steps, s.Digest = resumeSteps, true
+		cell, err := resumeCell{"", s}.verify(InProcess, nil)
+		require.NoError(t, err)
+		require.True(t, cell.OK, "%v: %v", s, cell.Why)
+	}
+}
+
+// What is saved before the windows of an epoch have all been dealt continues in the next.
+func TestResumeAcrossEpochs(t *testing.T) {
+	s := resumeCells()[0].Spec
+	s.Config.Seq, s.Config.Batch = 1<<14, 1
+	s.Config.Model.Pattern, s.Config.Model.Width, s.Config.Model.Heads, s.Config.Model.KVHeads = "-", 8, 1, 1
+	cell, err := resumeCell{"", s}.verify(InProcess, nil)
+	require.NoError(t, err)
+	require.True(t, cell.OK, "%v", cell.Why)
+}
+
+// Every state of a checkpoint is needed: without it, or with one bit of it changed, something else differs later.
+func TestEveryStateIsNeeded(t *testing.T) {
+	noise, mtp := train.Tiny(), train.Tiny()
+	noise.Model.Pattern, noise.Model.Dropout, noise.Model.MoE.Jitter, noise.Model.Recompute = "M*E-", 0.1, 0.05, true
+	noise.Model.Tied = true
+	mtp.Model.Pattern = "-/*E"
+	for _, c := range []train.Config{noise, mtp} {
+		c.Steps, c.Precision, c.Cluster.Bucket = 5, "bf16", 1<<12
+		ablate(t, experiments.Spec{Config: c, Layout: parallel.Layout{DP: 2}, Digest: true})
+	}
+}
+
+func ablate(t *testing.T, s experiments.Spec) {
+	dir := t.TempDir()
+	s.Save = experiments.Save{Dir: filepath.Join(dir, "whole"), Every: 3}
+	want, err := InProcess(s, 2)
+	require.NoError(t, err)
+	last := fmt.Sprintf("step%06d", s.Config.Steps)
+	state, err := checkpoint.ReadManifest(filepath.Join(s.Save.Dir, last))
+	require.NoError(t, err)
+	s.Resume = filepath.Join(s.Save.Dir, "step000003")
+	saved, err := checkpoint.ReadManifest(s.Resume)
+	require.NoError(t, err)
+	runs := 0
+	differs := func(name, fault string) bool {
+		runs++
+		with := s
+		with.Faults = []string{fault}
+		with.Save = experiments.Save{Dir: filepath.Join(dir, fmt.Sprint(runs))}
+		o, err := experiments.Run(with)
+		require.NoError(t, err, fault)
+		require.NotZero(t, o.Changed[0].Changed, "%s changed nothing", fault)
+		got, err := checkpoint.ReadManifest(filepath.Join(with.Save.Dir, last))
+		require.NoError(t, err)
+		return laterDiffers(want[3:], o.Steps, state, got, name)
+	}
+	seen := map[string]bool{}
+	for rank, f := range saved.Files {
+		for _, x := range f.Tensors {
+			if seen[x.Name] {
+				continue
+			}
+			seen[x.Name] = true
+			if !strings.HasSuffix(x.Name, ".tokens") {
+				require.True(t, differs(x.Name, "drop@"+x.Name), "%s: nothing else differs", x.Name)
+				continue
+			}
+			// Counts of tokens are zero after every step, so omitting them loses nothing. Other counts would move the bias.
+			require.False(t, differs(x.Name, "drop@"+x.Name), "%s is not zero", x.Name)
+			require.True(t, differs(x.Name, fmt.Sprintf("flip@%s phase=load step=3 rank=%d elem=0 bit=20", x.Name, rank)), "%s: nothing else differs", x.Name)
+		}
+	}
+}
+
+// laterDiffers tells whether a metric differs, or a tensor of another name.
+func laterDiffers(want, got []train.Result, a, b *checkpoint.Manifest, name string) bool {
+	for i, w := range want {
+		for j, m := range w.Metrics {
+			if got[i].Metrics[j].Bits != m.Bits {
+				return true
+			}
+		}
+	}
+	for rank, f := range a.Files {
+		for i, x := range f.Tensors {
+			if x.Digest != b.Files[rank].Tensors[i].Digest && x.Name != name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// What must fail: a run that restores all but one thing.
+func TestResumeNegativeControl(t *testing.T) {
+	cells := resumeCells()
+	for _, c := range []struct{ fault, why string }{
+		{"drop@rng.*", "stopped after step 1: step 2: metric "},
+		{"drop@data.consumed", "stopped after step 1: step 2: metric "},
+		{"drop@*.v", "stopped after step 1: step 2: state "},
+	} {
+		cell, err := cells[0].verify(InProcess, []string{c.fault})
+		require.NoError(t, err)
+		require.False(t, cell.OK, c.fault)
+		require.True(t, strings.HasPrefix(*cell.Why, c.why), "%s: %s", c.fault, *cell.Why)
+	}
+	cell, err := cells[0].verify(InProcess, []string{"drop@train.step"})
+	require.NoError(t, err)
+	require.Equal(t, "stopped after step 1: 6 steps follow: must be 5", *cell.Why)
+
+	_, err = InProcess(experiments.Spec{Config: train.Tiny(), Resume: t.TempDir()}, 1)
+	require.ErrorContains(t, err, "holds none")
+}
