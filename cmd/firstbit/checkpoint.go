@@ -9,34 +9,45 @@ import (
 	"firstbit/checkpoint"
 )
 
-func checkpointCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "checkpoint",
-		Short:   "Look into checkpoints that train --save wrote",
-		Example: "  firstbit checkpoint show /tmp/run",
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return fmt.Errorf("checkpoint: must be followed by show")
-			}
-			return fmt.Errorf("checkpoint %q: must be show", args[0])
-		},
-		Args: cobra.ArbitraryArgs,
-	}
-	c.AddCommand(showCommand())
-	return c
+// stateFlags are the flags of train that save a run's state and continue from one.
+func (f *trainFlags) stateFlags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.save, "save", "", "write checkpoints into this folder: after the last step, and as --save-every says")
+	fs.IntVar(&f.saveEvery, "save-every", 0, "save after every so many steps too")
+	fs.IntVar(&f.keep, "keep", 0, "remove all but so many of the newest checkpoints; 0: none")
+	fs.StringVar(&f.resume, "resume", "", "continue from this checkpoint, or from the newest in this folder, with the bits of a run that never stopped; "+
+		"all but steps and schedule must be as they were")
 }
 
-func showCommand() *cobra.Command {
+// needs checks flags that mean something only beside another, and those that must not be empty.
+func (f *trainFlags) needs(changed func(string) bool) error {
+	for _, flag := range []string{"save-every", "keep"} {
+		if changed(flag) && f.save == "" {
+			return fmt.Errorf("--%s: needs --save DIR", flag)
+		}
+	}
+	for _, d := range []struct{ flag, dir string }{{"save", f.save}, {"resume", f.resume}} {
+		if changed(d.flag) && d.dir == "" {
+			return fmt.Errorf("--%s: empty: must be a folder", d.flag)
+		}
+	}
+	return nil
+}
+
+func checkpointCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "show DIR",
-		Short:   "Verify a checkpoint, or the newest of a folder, and list what is in it",
+		Use:     "checkpoint show DIR",
+		Short:   "Verify a checkpoint of train --save, or the newest of a folder, and list what is in it",
 		Example: "  firstbit checkpoint show /tmp/run\n  firstbit checkpoint show /tmp/run/step000010 --json",
-		Args:    exactArgs("DIR"),
+		Args:    exactArgs("show", "DIR"),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: the manifest")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		found, err := checkpoint.Open(args[0])
+		if args[0] != "show" {
+			return fmt.Errorf("checkpoint %q: must be show", args[0])
+		}
+		found, err := checkpoint.Open(args[1])
 		if err != nil {
 			return err
 		}

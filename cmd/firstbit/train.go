@@ -57,11 +57,7 @@ func trainCommand() *cobra.Command {
 	fs.StringVar(&f.data, "data", "", "text file, folder, or token file (.bin); default: the embedded corpus")
 	fs.StringVar(&f.weights, "weights", "", "folder of a Hugging Face nemotron_h model whose shape and weights to begin with")
 	fs.StringVar(&f.export, "export", "", "write the trained weights into this new folder, as Hugging Face's nemotron_h")
-	fs.StringVar(&f.save, "save", "", "write checkpoints into this folder: after the last step, and as --save-every says")
-	fs.IntVar(&f.saveEvery, "save-every", 0, "save after every so many steps too")
-	fs.IntVar(&f.keep, "keep", 0, "remove all but so many of the newest checkpoints; 0: none")
-	fs.StringVar(&f.resume, "resume", "", "continue from this checkpoint, or from the newest in this folder, with the bits of a run that never stopped; "+
-		"all but steps and schedule must be as they were")
+	f.stateFlags(c)
 	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "kernels' plans: "+strings.Join(tune.Recipes, ", "))
 	fs.StringArrayVar(&f.plans, "plan", nil, "'GLOB PLAN': set items of the plans of matching Calls")
 	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
@@ -120,21 +116,6 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 		}
 	}
 	return s, s.Check()
-}
-
-// needs checks flags that mean something only beside another, and those that must not be empty.
-func (f *trainFlags) needs(changed func(string) bool) error {
-	for _, flag := range []string{"save-every", "keep"} {
-		if changed(flag) && f.save == "" {
-			return fmt.Errorf("--%s: needs --save DIR", flag)
-		}
-	}
-	for _, d := range []struct{ flag, dir string }{{"save", f.save}, {"resume", f.resume}} {
-		if changed(d.flag) && d.dir == "" {
-			return fmt.Errorf("--%s: empty: must be a folder", d.flag)
-		}
-	}
-	return nil
 }
 
 func (f *trainFlags) configuration(changed func(string) bool) (train.Config, error) {

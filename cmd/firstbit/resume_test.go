@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/checkpoint"
+	"firstbit/experiments"
+	"firstbit/train"
+	"firstbit/verify"
+)
+
+const asProgram = "FIRSTBIT_TEST_AS_PROGRAM"
+
+// The tests' own binary is the program for those that need another process.
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// A new process under another schedule continues with the same bits; with a fault in the restore the check sees it.
+func TestResumeInNewProcesses(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	first := func(faults []string) (cells []verify.Cell) {
+		stop := fmt.Errorf("one cell is enough here")
+		_, err := verify.Resume(func(s experiments.Spec, procs int) (r []train.Result, err error) {
+			if len(cells) > 0 {
+				return nil, stop
+			}
+			return inNewProcess(s, procs)
+		}, faults, func(c verify.Cell) { cells = append(cells, c) })
+		require.ErrorIs(t, err, stop)
+		return cells
+	}
+	require.True(t, first(nil)[0].OK)
+	broken := first([]string{"drop@rng.dropout*"})[0]
+	require.False(t, broken.OK)
+	require.Contains(t, *broken.Why, "stopped after step 1: step 2: metric")
+}
+
+// However often a run is killed, and whenever, all checkpoints are whole, and the run that continues ends with the bits of one that
+// nobody killed.
+func TestKilledWhileSaving(t *testing.T) {
+	const kills, steps = 30, "60"
+	flags := []string{"train", "--preset", "pico", "--layout", "dp=2", "--precision", "bf16", "--set", "model.dropout=0.1", "--steps", steps}
+	whole := filepath.Join(t.TempDir(), "whole")
+	code, _, stderr := firstbit(t, append(flags, "--save", whole)...)
+	require.Zero(t, code, stderr)
+	dir := filepath.Join(t.TempDir(), "run")
+	random := rand.New(rand.NewSource(1))
+	killed, newest := 0, 0
+	for newest < 60 {
+		args := append(flags[:len(flags):len(flags)], "--save", dir, "--save-every", "1", "--keep", "3")
+		if newest > 0 {
+			args = append(args, "--resume", dir, "--schedule", fmt.Sprint(killed))
+		}
+		p := exec.Command(os.Args[0], args...)
+		p.Env = append(os.Environ(), asProgram+"=1")
+		require.NoError(t, p.Start())
+		if killed < kills {
+			time.AfterFunc(time.Duration(30+random.Intn(120))*time.Millisecond, func() { _ = p.Process.Kill() })
+			killed++
+		}
+		_ = p.Wait() // killed, or not
+		entries, err := os.ReadDir(dir)
+		if os.IsNotExist(err) {
+			continue
+		}
+		require.NoError(t, err)
+		count := 0
+		for _, e := range entries {
+			if e.Name()[0] == '.' {
+				continue
+			}
+			_, err := checkpoint.Read(filepath.Join(dir, e.Name()))
+			require.NoError(t, err)
+			count++
+		}
+		require.LessOrEqual(t, count, 4, "3 are kept, and one more may stand when a run is killed")
+		if c, err := checkpoint.Open(dir); count > 0 {
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, c.Step, newest)
+			newest = c.Step
+		}
+	}
+	t.Logf("%d kills", killed)
+	require.Greater(t, killed, kills/3)
+	want, err := checkpoint.Open(whole)
+	require.NoError(t, err)
+	got, err := checkpoint.Open(dir)
+	require.NoError(t, err)
+	require.Empty(t, want.Differ(got.Manifest))
+	last, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, last, 3)
+}
+
+// The traces of a run that continues are those of the run that was not stopped, from the first step that both have.
+func TestResumedTracesAlign(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	train := func(args ...string) {
+		t.Helper()
+		code, _, stderr := firstbit(t, append([]string{"train", "--steps", "4", "--layout", "dp=2", "--trace-steps", "3-4"}, args...)...)
+		require.Zero(t, code, stderr)
+	}
+	train("--save", at("ck"), "--save-every", "2", "--trace", at("a"))
+	train("--resume", at("ck/step000002"), "--trace", at("b"), "--schedule", "3")
+	code, out, stderr := firstbit(t, "diff", at("a"), at("b"))
+	require.Zero(t, code, out+stderr)
+	train("--resume", at("ck/step000002"), "--trace", at("c"), "--inject", "drop@embed.w.m")
+	code, out, _ = firstbit(t, "diff", at("a"), at("c"), "--json")
+	require.Equal(t, exitDifferent, code)
+	require.Contains(t, out, `embed.w.m`)
+}
+
+// What does not fit is refused in one line, before anything is written.
+func TestResumeRefusals(t *testing.T) {
+	dir := t.TempDir()
+	ck := filepath.Join(dir, "ck")
+	base := []string{"train", "--preset", "pico", "--steps", "2", "--save", ck, "--save-every", "1"}
+	code, _, stderr := firstbit(t, base...)
+	require.Zero(t, code, stderr)
+	for _, c := range []struct {
+		want  string
+		flags []string
+	}{
+		{"layout: dp=1 was saved, this run has dp=2: must be the same", []string{"--layout", "dp=2"}},
+		{"precision: fp32 was saved, this run has bf16: must be the same", []string{"--precision", "bf16"}},
+		{"model.vocab: 256 was saved, this run has 300: must be the same", []string{"--set", "model.vocab=300"}},
+		{"optim.lr: 0.005 was saved, this run has 0.1: must be the same", []string{"--set", "optim.lr=0.1"}},
+		{"seed: 1 was saved, this run has 2: must be the same", []string{"--seed", "2"}},
+		{"recipe: fixed was saved, this run has fast: must be the same", []string{"--recipe", "fast"}},
+		{"plans: nothing was saved, this run has *.dw k:reverse: must be the same", []string{"--plan", "*.dw k:reverse"}},
+		{"steps: 2: must be above 2", []string{"--steps", "2"}},
+		{"holds step000002, and the run begins after step 1", []string{"--resume", ck + "/step000001", "--save", ck}},
+	} {
+		trace := filepath.Join(dir, "trace")
+		args := append([]string{"train", "--preset", "pico", "--steps", "4", "--resume", ck, "--trace", trace}, c.flags...)
+		code, stdout, stderr := firstbit(t, args...)
+		require.Equal(t, exitBad, code, c.want)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, c.want)
+		require.NoDirExists(t, trace)
+	}
+	code, _, stderr = firstbit(t, base...)
+	require.Equal(t, exitBad, code)
+	require.Contains(t, stderr, "name another folder or move it away")
+	code, out, _ := firstbit(t, "checkpoint", "show", ck, "--json")
+	require.Zero(t, code)
+	require.EqualValues(t, 2, jsonOf(t, out)["step"])
+	code, out, _ = firstbit(t, "checkpoint", "show", ck)
+	require.Zero(t, code)
+	require.Contains(t, out, "train.step")
+
+	path := filepath.Join(ck, "step000002", "rank00000.safetensors")
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	b[len(b)-1] ^= 4
+	require.NoError(t, os.WriteFile(path, b, 0o644))
+	code, _, stderr = firstbit(t, "train", "--preset", "pico", "--steps", "4", "--resume", ck)
+	require.Equal(t, exitBad, code)
+	require.Contains(t, stderr, path+": tensor ")
+	require.Contains(t, stderr, "step000001 is whole")
+}
