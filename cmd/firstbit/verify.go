@@ -75,6 +75,12 @@ func runVerify(v verification, asJSON bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	return report(out, cells, held, asJSON)
+}
+
+// report says whether all cells hold: as JSON, or in the line after the table.
+func report(out io.Writer, cells []verify.Cell, held string, asJSON bool) error {
+	var err error
 	ok := !slices.ContainsFunc(cells, func(c verify.Cell) bool { return !c.OK })
 	if asJSON {
 		err = printJSON(out, map[string]any{"ok": ok, "cells": cells})
