@@ -75,18 +75,26 @@ func (s *Saver) put(rank, step int, tensors []Tensor) error {
 	file, err := writeRank(c.dir, rank, tensors)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		c.files[rank] = file
-		if c.left--; c.left > 0 {
-			return nil
-		}
-		err = s.end(step, c)
+	if err != nil {
+		return err
+	}
+	c.files[rank] = file
+	if c.left--; c.left > 0 {
+		return nil
+	}
+	if err := s.end(step, c); err != nil {
+		return err
 	}
 	delete(s.open, step)
-	if err != nil {
+	return nil
+}
+
+// Close removes what a run that failed left unfinished, once no rank runs any more.
+func (s *Saver) Close() {
+	for step, c := range s.open { // order reaches nothing
 		_ = os.RemoveAll(c.dir) // a rest is removed by the next save
+		delete(s.open, step)
 	}
-	return err
 }
 
 // begin finds the save of a step, or makes it and clears what killed runs left.

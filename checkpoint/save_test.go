@@ -80,6 +80,8 @@ func TestSaveAndOpen(t *testing.T) {
 	_, err = NewSaver(dir, 0, 2, 30, Manifest{})
 	require.NoError(t, err)
 	require.ErrorContains(t, s.Put(0, 31, append(madeUp(0, 31), madeUp(0, 31)...)), `tensor "w.master": is there twice`)
+	require.NoError(t, s.Put(1, 31, madeUp(1, 31)))
+	s.Close()
 	require.Equal(t, []string{"step000002", "step000030"}, names(t, dir), "what fails leaves nothing")
 }
 

@@ -69,6 +69,9 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 		}
 		return ranks[r.Index].loop(s, r.Index, saver)
 	})
+	if saver != nil {
+		saver.Close()
+	}
 	for _, r := range ranks {
 		if r != nil && r.tracer != nil {
 			err = cmp.Or(err, r.tracer.Close())

@@ -85,7 +85,6 @@ func TestKilledWhileSaving(t *testing.T) {
 			require.NoError(t, err)
 			count++
 		}
-		require.LessOrEqual(t, count, 4, "3 are kept, and one more may stand when a run is killed")
 		if c, err := checkpoint.Open(dir); count > 0 {
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, c.Step, newest)
