@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
+	"firstbit/parallel"
 	"firstbit/train"
 )
 
@@ -16,8 +17,13 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden fingerprints")
 
 const goldenFile = "testdata/golden.json"
 
-// goldenConfig is a preset, or tiny with everything that the presets leave off.
+// goldenConfig is a preset, tiny for several ranks, or tiny with everything that the presets leave off.
 func goldenConfig(t *testing.T, name string) train.Config {
+	if name == "ranks" {
+		c := train.Tiny()
+		c.Model.MoE.Aux = "sequence"
+		return c
+	}
 	if name != "whole" {
 		c, err := train.Preset(name)
 		require.NoError(t, err)
@@ -36,12 +42,19 @@ func TestGolden(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")
 	}
-	for _, name := range []string{"tiny", "small", "whole"} {
+	for _, name := range []string{"tiny", "small", "whole", "ranks"} {
 		for _, precision := range []string{"fp32", "bf16", "fp64"} {
-			for _, recipe := range []string{"fixed", "fast"} {
+			for _, recipe := range []string{"fixed", "fast", "canonical"} {
+				if recipe == "canonical" && name != "ranks" {
+					continue
+				}
 				c := goldenConfig(t, name)
 				c.Precision, c.Micro = precision, 2
-				o, err := Run(Spec{Config: c, Recipe: recipe, Schedule: device.Schedule{Seed: 3}, Until: 3, Digest: true})
+				var layout parallel.Layout
+				if name == "ranks" {
+					layout.DP, c.Batch = 4, 1
+				}
+				o, err := Run(Spec{Config: c, Layout: layout, Recipe: recipe, Schedule: device.Schedule{Seed: 3}, Until: 3, Digest: true})
 				require.NoError(t, err)
 				for _, s := range o.Steps {
 					got[name+" "+precision+" "+recipe] = append(got[name+" "+precision+" "+recipe], s.Metrics[0].Bits+" "+s.State)

@@ -33,7 +33,9 @@ same() { # same NAME WANT GOT
 
 i=0
 for args in "--precision fp32" "--precision bf16 --recipe fast --schedule 7 --set micro=2 --set model.dropout=0.1 --set model.recompute=true" \
-  "--precision fp64 --set model.moe.router=softmax_topk --set model.moe.latent=16 --set model.mtp.depths=2 --set model.mtp.repeated=true"; do
+  "--precision fp64 --set model.moe.router=softmax_topk --set model.moe.latent=16 --set model.mtp.depths=2 --set model.mtp.repeated=true" \
+  "--recipe canonical --set model.moe.aux=sequence --layout dp=4 --set batch=1 --precision bf16" \
+  "--layout dp=8 --set batch=1 --recipe fast --schedule 3"; do
   i=$((i + 1))
   command="train --preset tiny --steps 3 --json $args"
   echo "firstbit $command"
