@@ -31,7 +31,9 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 	for _, ra := range a.Ranks {
 		for _, rb := range b.Ranks {
 			if ra.Rank == rb.Rank {
+				ra, rb, resumed := common(ra, rb)
 				p := align(ra, rb, level)
+				p.resumed = resumed
 				found = append(found, p)
 				r.count(p)
 			}
@@ -67,6 +69,8 @@ type pair struct {
 	first  int   // index in a of the first mismatch; len(a) if none
 	extraB int   // index in b of a record a lacks that comes before first, or −1
 	byPath map[string][]int
+
+	resumed bool // one of them continued from a checkpoint, and records begin after it
 }
 
 func align(ra, rb trace.Rank, level trace.Level) *pair {
@@ -253,6 +257,9 @@ func (p *pair) inputsDiffer(a, b *trace.Record) (string, []string) {
 		in := &a.In[i]
 		if in.Scalar {
 			return "origin", []string{fmt.Sprintf("scalar %s differs: it is set by the configuration or the loop, not by a Call", in.Name)}
+		}
+		if p.resumed && (in.From == nil || p.producer(*in.From) < 0 && p.level >= trace.Op) {
+			return "restore", []string{fmt.Sprintf("input %s was written before the checkpoint, and differs after the restore", in.Name)}
 		}
 		if in.From == nil {
 			return "blind-spot", []string{fmt.Sprintf("input %s has no recorded producer: an uncaptured kernel wrote it", in.Name)}

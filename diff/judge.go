@@ -17,7 +17,8 @@ func (r *Report) judge(pairs []*pair, oneSchedule bool) {
 		f := p.finding(verdict)
 		r.Ranks = append(r.Ranks, RankVerdict{p.rank, verdict, &f})
 		diverged = append(diverged, p)
-		if first == nil || earlier(p, first) || verdict == "origin" && r.First.Verdict != "origin" {
+		if first == nil || earlier(p, first) || verdict == "origin" && r.First.Verdict != "origin" ||
+			verdict == "restore" && r.First.Verdict == "downstream" {
 			first, r.First = p, &f
 		}
 	}

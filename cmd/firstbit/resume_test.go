@@ -112,14 +112,36 @@ func TestResumedTracesAlign(t *testing.T) {
 		code, _, stderr := firstbit(t, append([]string{"train", "--steps", "4", "--layout", "dp=2", "--trace-steps", "3-4"}, args...)...)
 		require.Zero(t, code, stderr)
 	}
-	train("--save", at("ck"), "--save-every", "2", "--trace", at("a"))
+	train("--save", at("ck"), "--save-every", "2", "--trace", at("a"), "--trace-steps", "1-")
+	train("--resume", at("ck/step000002"), "--trace", at("whole"), "--trace-steps", "1-")
+	same := func(a, b string) {
+		t.Helper()
+		code, out, stderr := firstbit(t, "diff", at(a), at(b))
+		require.Zero(t, code, out+stderr)
+		require.Contains(t, out, "records over 2 steps")
+	}
+	same("a", "whole")
+	same("whole", "a")
+	for _, c := range []struct{ drop, with, verdict, name string }{
+		{"embed.w.m", "whole", "restore", "embed.w.m"},
+		{"embed.w.m", "a", "restore", "embed.w"}, // the Call that reads it
+		{"data.consumed", "whole", "restore", "data.consumed"},
+		{"data.consumed", "a", "origin", "batch"},
+	} {
+		to := c.drop + c.with
+		train("--resume", at("ck/step000002"), "--trace", at(to), "--trace-steps", "1-", "--inject", "drop@"+c.drop)
+		code, out, stderr := firstbit(t, "diff", at(c.with), at(to), "--json")
+		require.Equal(t, exitDifferent, code, stderr)
+		first := jsonOf(t, out)["first"].(map[string]any)
+		require.Equal(t, []any{c.verdict, c.name}, []any{first["verdict"], first["name"]}, c)
+	}
+	code, _, _ := firstbit(t, "train", "--steps", "2", "--layout", "dp=2", "--trace", at("short"))
+	require.Zero(t, code)
+	code, _, _ = firstbit(t, "diff", at("short"), at("whole"))
+	require.Equal(t, exitDifferent, code, "nothing in common is no agreement")
+	train("--trace", at("window"))
 	train("--resume", at("ck/step000002"), "--trace", at("b"), "--schedule", "3")
-	code, out, stderr := firstbit(t, "diff", at("a"), at("b"))
-	require.Zero(t, code, out+stderr)
-	train("--resume", at("ck/step000002"), "--trace", at("c"), "--inject", "drop@embed.w.m")
-	code, out, _ = firstbit(t, "diff", at("a"), at("c"), "--json")
-	require.Equal(t, exitDifferent, code)
-	require.Contains(t, out, `embed.w.m`)
+	same("window", "b")
 }
 
 // What does not fit is refused in one line, before anything is written.
