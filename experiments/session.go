@@ -85,7 +85,23 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 	}
 	o := merge(ranks)
 	o.Unigram = corpus.Unigram()
+	if s.Export != "" {
+		gatherMasters(ranks)
+	}
 	return o, ranks[0].trainer.Model, nil
+}
+
+// gatherMasters gives the first rank every master of a run that has ended: each rank has those of its own segments only.
+func gatherMasters(ranks []*session) {
+	to := ranks[0].trainer.Model.Params()
+	for _, r := range ranks[1:] {
+		held := r.trainer.Optim.States()
+		for i, p := range r.trainer.Model.Params() {
+			for _, h := range held[p] {
+				to[i].Master.CopyAt(h.Lo, h.Master)
+			}
+		}
+	}
 }
 
 // trace begins the trace of a run; nil: none.

@@ -15,6 +15,9 @@ import (
 )
 
 func TestResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes under the race detector")
+	}
 	cells, err := Resume(InProcess, nil, nil)
 	require.NoError(t, err)
 	require.Len(t, cells, ResumeCells())
@@ -54,6 +57,9 @@ func TestResumeAcrossEpochs(t *testing.T) {
 
 // Every state of a checkpoint is needed: without it, or with one bit of it changed, something else differs later.
 func TestEveryStateIsNeeded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes under the race detector")
+	}
 	noise, mtp := train.Tiny(), train.Tiny()
 	noise.Model.Pattern, noise.Model.Dropout, noise.Model.MoE.Jitter, noise.Model.Recompute = "M*E-", 0.1, 0.05, true
 	noise.Model.Tied = true
