@@ -165,7 +165,7 @@ func TestDistributedIsAdamWOfTheSum(t *testing.T) {
 
 // Buckets take the parameters from the last to the first, each of one format and, but for the last of a format, full; shards cover them once.
 func TestBuckets(t *testing.T) {
-	for _, bucket := range []int{1, 16, 40, 1 << 20} {
+	for _, bucket := range []int{1, 16, 40, 41, 1 << 20} {
 		w := parallel.NewWorld(parallel.Layout{DP: 5}, 4)
 		ps := mixed(lowp.BF16, 3)
 		covered := map[string][]int{}
