@@ -25,9 +25,11 @@ func planned(text string) device.Middleware {
 	return func(next device.Runner) device.Runner {
 		return func(c *device.Call) {
 			if c.Plan.Has("ranks") {
-				if c.Plan, err = c.Plan.With(plan); err != nil {
+				p, err := c.Plan.With(plan)
+				if err != nil {
 					panic(err)
 				}
+				c.Plan = p
 			}
 			next(c)
 		}
