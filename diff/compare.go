@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"firstbit/trace"
@@ -34,6 +35,7 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 				ra, rb, resumed := common(ra, rb)
 				p := align(ra, rb, level)
 				p.resumed = resumed
+				p.groups = a.Run.Groups
 				found = append(found, p)
 				r.count(p)
 			}
@@ -63,6 +65,7 @@ func commonLevel(a, b *trace.Trace) (trace.Level, error) {
 type pair struct {
 	rank   int
 	level  trace.Level
+	groups map[string][]int // members, by group
 	a, b   []trace.Record
 	match  []int // for each record of a, its index in b, or −1
 	onlyB  []int // records of b that a lacks
@@ -245,7 +248,20 @@ func members(a *trace.Record, all []*pair) (string, []string) {
 			}
 		}
 	}
-	return "origin", []string{"the inputs of all traced members are equal, outputs differ"}
+	if untraced := missing(a.Group, all); len(untraced) > 0 {
+		return "unresolved", []string{fmt.Sprintf("the inputs of all traced members are equal, outputs differ: trace the other members, ranks %v", untraced)}
+	}
+	return "origin", []string{"the inputs of all members are equal, outputs differ"}
+}
+
+// missing lists the members of a group that are not traced.
+func missing(group string, all []*pair) (ranks []int) {
+	for _, rank := range all[0].groups[group] {
+		if !slices.ContainsFunc(all, func(p *pair) bool { return p.rank == rank }) {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
 }
 
 // inputsDiffer follows the first input that differs to its producer.

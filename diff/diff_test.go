@@ -133,6 +133,33 @@ func TestCollectiveIsJudgedOnAllMembers(t *testing.T) {
 	r = report(all("1", "1", "3"), all("1", "2", "4"))
 	require.Equal(t, "downstream", r.Ranks[0].Verdict)
 	require.Contains(t, r.Evidence[0], "rank 1")
+
+	// Of three members two are traced: nothing can be said of the third.
+	some := func(out string) *trace.Trace {
+		t := traceOf("op", all("1", "1", out)...)
+		t.Run.Groups = map[string][]int{"dp": {0, 1, 2}}
+		return t
+	}
+	r, err := Compare(some("3"), some("4"))
+	require.NoError(t, err)
+	require.Equal(t, "unresolved", r.First.Verdict)
+	require.Equal(t, "trace-ranks", r.Action)
+	require.Contains(t, r.Evidence[0], "ranks [2]")
+	require.Empty(t, r.Roots)
+}
+
+// Ranks to which a collective brought the difference are no part of its pattern.
+func TestPatternCountsWhoBeganIt(t *testing.T) {
+	rank := func(op, brought, sum string) []trace.Record {
+		c := rec("collective", "", "all_reduce", l("x="+brought), l("y="+sum))
+		c.Group = "dp"
+		return []trace.Record{rec("op", "l", "dw", l("x=1"), l("y="+op)), c}
+	}
+	r, err := Compare(traceOf("op", rank("a", "a", "s"), rank("b", "b", "s")), traceOf("op", rank("a", "a", "t"), rank("c", "c", "t")))
+	require.NoError(t, err)
+	require.Equal(t, "l.dw", r.First.Path())
+	require.Equal(t, 1, r.First.Rank)
+	require.Equal(t, "one-rank", *r.Pattern)
 }
 
 func TestClassesOfChoice(t *testing.T) {

@@ -34,11 +34,17 @@ func (r *Report) judge(pairs []*pair, oneSchedule bool) {
 		r.Class = &c
 		r.Evidence = append(r.Evidence, why...)
 	}
+	own := 0 // ranks that did not have it from another
+	for _, v := range r.Ranks {
+		if v.Verdict != "identical" && v.Verdict != "downstream" {
+			own++
+		}
+	}
 	pattern := "subset"
 	switch {
-	case len(diverged) == 1:
+	case own == 1 || len(diverged) == 1:
 		pattern = "one-rank"
-	case len(diverged) == len(pairs):
+	case own == len(pairs):
 		pattern = "all-ranks"
 	}
 	r.Pattern = &pattern

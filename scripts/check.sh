@@ -13,6 +13,6 @@ if [ -n "$unformatted" ]; then
   exit 1
 fi
 
-CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./kernel ./train ./trace ./experiments
+CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./kernel ./parallel ./optim ./train ./trace ./experiments
 
 scripts/fusion.sh
