@@ -19,8 +19,8 @@ type algorithm struct {
 	least     int                                        // nodes from which it exists
 }
 
-// The figures are a model in the manner of NCCL's tables, not measurements: they have the rings win inside a node, the
-// switches of the network between few nodes, the trees between many and for small messages.
+// The figures are a model in the manner of NCCL's tables, not measurements: they have the rings win inside a node and for
+// large messages, the switches of the network between few nodes, the trees between many.
 var algorithms = []algorithm{
 	{order: "ring", start: 6, hop: 0.6, far: 3, bandwidth: 20000, least: 1,
 		hops: func(ranks, nodes int) (float64, float64) {
@@ -31,7 +31,7 @@ var algorithms = []algorithm{
 			return float64(2 * (ranks/nodes - 1)), 2 * math.Ceil(math.Log2(float64(nodes)))
 		}},
 	{order: "arrival", start: 9, hop: 0.6, far: 2, bandwidth: 18000, least: 2, // in-switch: in whatever order packets come
-		hops: func(_, nodes int) (float64, float64) { return 2, float64(min(nodes, 4)) }},
+		hops: func(_, nodes int) (float64, float64) { return 2, float64(nodes) }},
 }
 
 const (

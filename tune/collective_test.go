@@ -28,5 +28,7 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	order, _ := Choose("all_reduce", 1<<10, 4096, 1024)
+	require.Equal(t, "nccltree", order)
+	order, _ = Choose("reduce_scatter", 1<<10, 4096, 1024)
 	require.Equal(t, "arrival", order)
 }
