@@ -19,6 +19,9 @@ type Kernel struct {
 	// Canonical is what the canonical order sets over Fixed besides Tokens; empty: nothing.
 	Canonical reduce.Plan
 
+	// Sharded names the reduction that tensor parallelism cuts into equal runs of leaves; empty: none is.
+	Sharded string
+
 	Parts []Part      // recorded apart at kernel level, such as epilogues
 	Run   func(*Call) // reads c.In and c.Plan, writes c.Out
 }
@@ -86,6 +89,7 @@ type Call struct {
 	Peer    string
 	Flags   Flags
 	View    bool
+	Shards  int // how many ranks the Kernel's Sharded reduction is cut over, of which this Call adds one part
 	Library string
 	Probe   func(Partial) // nil unless watched at kernel level
 

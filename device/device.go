@@ -23,6 +23,7 @@ type Device struct {
 	scope string
 	views []*Device
 	calls [phases]map[string]*Call
+	lanes []*Device
 }
 
 type rank struct {
@@ -83,6 +84,18 @@ func (d *Device) In(scope string) *Device {
 	return v
 }
 
+// Lane is a device of the same rank and names whose Calls have storage of their own, for microbatches that are under way at
+// the same time. Lane 0 is the device itself.
+func (d *Device) Lane(i int) *Device {
+	if i == 0 {
+		return d
+	}
+	for len(d.lanes) < i {
+		d.lanes = append(d.lanes, &Device{rank: d.rank, scope: d.scope})
+	}
+	return d.lanes[i-1]
+}
+
 // Scope is the module path of the view.
 func (d *Device) Scope() string { return d.scope }
 
@@ -105,6 +118,7 @@ func (d *Device) OpenKind(kind Kind, label string, k *Kernel) *Call {
 	c.In, c.Out, c.Scalars = c.In[:0], c.Out[:0], c.Scalars[:0]
 	c.Plan = c.Kernel.Fixed
 	c.Library = d.library
+	c.Shards = 1
 	return c
 }
 

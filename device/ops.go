@@ -13,6 +13,10 @@ var (
 	matmulNT = &Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Run: Width(runNT[float32], runNT[float64])}
 	matmulTN = &Kernel{Name: "matmul.wgrad", Fixed: reduce.MustPlan("k:seq/fp32"), Tokens: "k",
 		Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), Run: Width(runTN[float32], runTN[float64])}
+	// The products whose k lies on several ranks.
+	matmulShardNN = &Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Sharded: "k", Run: Width(runNN[float32], runNN[float64])}
+	matmulShardNT = &Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Sharded: "k", Run: Width(runNT[float32], runNT[float64])}
+
 	add        = &Kernel{Name: "add", Run: Width(runAdd[float32], runAdd[float64])}
 	accumulate = &Kernel{Name: "accumulate", Run: Width(runAccumulate[float32], runAccumulate[float64])}
 )
@@ -49,6 +53,36 @@ func (d *Device) MatMulNTIn(f lowp.Format, label string, a, b *Tensor) *Tensor {
 // MatMulNNIn is MatMulNN with the output in a format of its own.
 func (d *Device) MatMulNNIn(f lowp.Format, label string, a, b *Tensor) *Tensor {
 	return d.matmul(label, matmulNN, a, b, f, a.Rows(), b.Cols())
+}
+
+// ShardNN is a rank's part of MatMulNN whose k is cut over so many ranks; a partial sum is kept at master width.
+//
+// Shapes: a (m,k/shards), b (k/shards,n) → y (m,n).
+// Reduces: k, of the rank.
+func (d *Device) ShardNN(label string, a, b *Tensor, shards int) *Tensor {
+	return d.shard(label, matmulShardNN, a, b, a.Rows(), b.Cols(), shards)
+}
+
+// ShardNT is a rank's part of MatMulNT whose k is cut over so many ranks; a partial sum is kept at master width.
+//
+// Shapes: a (m,k/shards), b (n,k/shards) → y (m,n).
+// Reduces: k, of the rank.
+func (d *Device) ShardNT(label string, a, b *Tensor, shards int) *Tensor {
+	return d.shard(label, matmulShardNT, a, b, a.Rows(), b.Rows(), shards)
+}
+
+func (d *Device) shard(label string, k *Kernel, a, b *Tensor, m, n, shards int) *Tensor {
+	f := a.Format
+	if shards > 1 {
+		f = MasterFormat(f)
+	}
+	c := d.Open(label, k)
+	c.Shards = shards
+	c.Read("a", a)
+	c.Read("b", b)
+	y := c.Write("y", f, m, n)
+	c.Do()
+	return y
 }
 
 func (d *Device) matmul(label string, k *Kernel, a, b *Tensor, f lowp.Format, m, n int) *Tensor {
@@ -96,6 +130,9 @@ func runAdd[T libm.Float](c *Call) {
 // the first of a step is copied, those that follow are added in call order. A Param whose uses are
 // kept apart has one gradient for each.
 func (d *Device) Accumulate(label string, p *Param, dw *Tensor) {
+	if p.Join != nil {
+		dw = p.Join(d, label, dw)
+	}
 	if p.Apart {
 		d.accumulateApart(label, p, dw)
 		return

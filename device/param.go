@@ -1,6 +1,10 @@
 package device
 
-import "firstbit/lowp"
+import (
+	"slices"
+
+	"firstbit/lowp"
+)
 
 // Param is a weight with its gradient.
 type Param struct {
@@ -11,6 +15,17 @@ type Param struct {
 	Decay  bool    // weight decay applies
 	filled bool    // Grad holds something of this step
 
+	// Where a rank has a part of the weight, Whole is the shape of all of it and Cuts how the part is cut from it.
+	Whole []int
+	Cuts  []Cut
+	// Sequence: every tensor-parallel rank has the whole weight and a part of the tokens.
+	Sequence bool
+	// Expert: the weight lies on the ranks as the experts are folded over them.
+	Expert bool
+
+	// Join adds a microbatch's gradient over the ranks that share its sequences; nil: that waits for the end of the step.
+	Join func(d *Device, label string, dw *Tensor) *Tensor
+
 	// Apart keeps a gradient for each use of a step in Uses, so that they can be added over
 	// microbatches and ranks before they meet.
 	Apart bool
@@ -19,13 +34,28 @@ type Param struct {
 	stamp int64 // which one that is
 }
 
+// Cut is one dimension of a weight of which a rank has one of several equal parts.
+type Cut struct{ Dim, Part, Parts int }
+
 // NewParam makes a Param of zeros.
 func NewParam(name string, f lowp.Format, decay bool, shape ...int) *Param {
+	return NewPart(name, f, decay, shape)
+}
+
+// NewPart makes a Param of zeros; shape is that of the whole weight, which the cuts must divide.
+func NewPart(name string, f lowp.Format, decay bool, shape []int, cuts ...Cut) *Param {
 	m := MasterFormat(f)
-	p := &Param{Name: name, W: NewTensor(f, shape...), Grad: NewTensor(m, shape...), Decay: decay}
+	part := slices.Clone(shape)
+	for _, c := range cuts {
+		if part[c.Dim]%c.Parts != 0 {
+			panic("device: a cut does not divide the weight")
+		}
+		part[c.Dim] /= c.Parts
+	}
+	p := &Param{Name: name, W: NewTensor(f, part...), Grad: NewTensor(m, part...), Decay: decay, Whole: slices.Clone(shape), Cuts: cuts}
 	p.Master = p.W
 	if m != f {
-		p.Master = NewTensor(m, shape...)
+		p.Master = NewTensor(m, part...)
 	}
 	return p
 }
@@ -44,4 +74,34 @@ func (p *Param) ZeroGrad() {
 	for _, u := range p.Uses {
 		u.n = 0
 	}
+}
+
+// Elements is the number of elements of the whole weight.
+func (p *Param) Elements() int {
+	n := 1
+	for _, d := range p.Whole {
+		n *= d
+	}
+	return n
+}
+
+// Index is where element i of the rank's part lies in the whole weight, row-major.
+func (p *Param) Index(i int) int {
+	if len(p.Cuts) == 0 {
+		return i
+	}
+	at, stride := 0, 1
+	for d := len(p.Whole) - 1; d >= 0; d-- {
+		n := p.W.Dim(d)
+		x := i % n
+		i /= n
+		for _, c := range p.Cuts {
+			if c.Dim == d {
+				x += c.Part * n
+			}
+		}
+		at += x * stride
+		stride *= p.Whole[d]
+	}
+	return at
 }

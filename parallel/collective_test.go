@@ -453,7 +453,7 @@ func TestPartsAreKeptPerMessage(t *testing.T) {
 		}
 		return nil
 	}, plan))
-	require.LessOrEqual(t, len(w.dp.messages), maxMessages)
+	require.LessOrEqual(t, len(w.groups[0].messages), maxMessages)
 
 	order = "arrival" // drawn again at every step
 	seen := map[string]bool{}

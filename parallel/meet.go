@@ -21,14 +21,19 @@ type Group struct {
 	messages map[message][]part
 }
 
-// Member is a rank's place in a group.
+// Member is a rank's place in a group. One without a group is alone: what it would add or gather is its own.
 type Member struct {
 	*Group
 	Index int // in Ranks
 }
 
-// Size is the number of ranks.
-func (g *Group) Size() int { return len(g.Ranks) }
+// Size is the number of ranks; 1 without a group.
+func (g *Group) Size() int {
+	if g == nil {
+		return 1
+	}
+	return len(g.Ranks)
+}
 
 // Nodes is the number of simulated nodes that the ranks lie on.
 func (g *Group) Nodes() int { return (g.Size() + g.world.Node - 1) / g.world.Node }

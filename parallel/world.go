@@ -18,8 +18,8 @@ type World struct {
 	Layout
 	Node int // ranks of a simulated node
 
-	dp     *Group
-	groups []*Group
+	groups  []*Group
+	members map[string][]Member // by axis and rank
 
 	// What a rank writes, it writes at its own place and before it counts down, so whoever counts down to 0 sees all.
 	running atomic.Int64   // ranks that neither wait nor have ended
@@ -32,12 +32,8 @@ type World struct {
 // NewWorld makes the groups of a layout.
 func NewWorld(l Layout, node int) *World {
 	n := l.World()
-	w := &World{Layout: l, Node: node, waiting: make([]*device.Call, n), ended: make([]bool, n), errs: make([]error, n)}
-	ranks := make([]int, n)
-	for i := range ranks {
-		ranks[i] = i
-	}
-	w.dp = w.group("dp", ranks)
+	w := &World{Layout: l.Full(), Node: node, waiting: make([]*device.Call, n), ended: make([]bool, n), errs: make([]error, n)}
+	w.form()
 	return w
 }
 
@@ -51,9 +47,7 @@ func (w *World) group(name string, ranks []int) *Group {
 func (w *World) Groups() map[string][]int {
 	groups := map[string][]int{}
 	for _, g := range w.groups {
-		if len(g.Ranks) > 1 {
-			groups[g.Name] = g.Ranks
-		}
+		groups[g.Name] = g.Ranks
 	}
 	return groups
 }
@@ -66,9 +60,6 @@ type Rank struct {
 
 // Rank is rank i of the world.
 func (w *World) Rank(i int) Rank { return Rank{i, w} }
-
-// DP is the group whose ranks have the same weights and other sequences.
-func (r Rank) DP() Member { return Member{r.World.dp, r.Index} }
 
 // stop ends the goroutine of a rank after the world has failed.
 type stop struct{}

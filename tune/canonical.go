@@ -1,27 +1,46 @@
 package tune
 
 import (
+	"fmt"
+
 	"firstbit/device"
 	"firstbit/reduce"
 )
 
-// canonical is a kernel's plan under the canonical recipe: its fixed plan, with what the kernel sets over it, and the
-// sum over tokens cut by sequence. Blocks of one sequence are joined pairwise, so a power of two of
-// consecutive sequences is a whole subtree, on whichever rank it is added.
-func (t *Tuner) canonical(k *device.Kernel) reduce.Plan {
-	plan, seen := t.plans[k]
+// Segments is the number of equal parts of a sequence, and of a sum that tensor parallelism may cut, that are added in
+// sequence and joined pairwise: so many ranks at most can share one.
+const Segments = 8
+
+// sharded is a kernel whose sum lies on so many ranks.
+type sharded struct {
+	*device.Kernel
+	shards int
+}
+
+// canonical is a Call's plan under the canonical recipe: its kernel's fixed plan, with what the kernel sets over it, and the
+// sums that ranks share cut where they may be parted. Parts are joined pairwise, so a power of two of consecutive
+// ones is a whole subtree, on whichever rank it is added.
+func (t *Tuner) canonical(k *device.Kernel, shards int) reduce.Plan {
+	plan, seen := t.plans[sharded{k, shards}]
 	if seen {
 		return plan
 	}
 	plan, err := k.Fixed.With(k.Canonical)
 	if err == nil && k.Tokens != "" {
 		r := plan.Reduction(k.Tokens)
-		r.Order = reduce.Blocked(t.Seq)
+		r.Order = reduce.Blocked(max(t.Seq/Segments, 1))
 		plan, err = plan.With(reduce.PlanOf(r))
+	}
+	if err == nil && k.Sharded != "" {
+		r := plan.Reduction(k.Sharded)
+		r.Order, err = reduce.ParseOrder(fmt.Sprintf("splitk(%d,pairwise)", max(Segments/shards, 1)))
+		if err == nil {
+			plan, err = plan.With(reduce.PlanOf(r))
+		}
 	}
 	if err != nil {
 		panic("tune: a kernel's canonical plan is not one of its plans: " + err.Error())
 	}
-	t.plans[k] = plan
+	t.plans[sharded{k, shards}] = plan
 	return plan
 }

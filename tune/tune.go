@@ -61,19 +61,19 @@ type Tuner struct {
 	Seq      int // tokens of a sequence, which the canonical recipe adds before others join
 
 	named map[*device.Call][]*Policy
-	plans map[*device.Kernel]reduce.Plan // of the canonical recipe
+	plans map[sharded]reduce.Plan // of the canonical recipe
 	err   error
 }
 
 // Middleware sets the Plan in place before the Call goes on.
 func (t *Tuner) Middleware(next device.Runner) device.Runner {
-	t.named, t.plans = map[*device.Call][]*Policy{}, map[*device.Kernel]reduce.Plan{}
+	t.named, t.plans = map[*device.Call][]*Policy{}, map[sharded]reduce.Plan{}
 	return func(c *device.Call) {
 		switch {
 		case t.Recipe == "fast" && !c.Kernel.Fast.Empty():
 			c.Plan = c.Kernel.Fast
 		case t.Recipe == Canonical:
-			c.Plan = t.canonical(c.Kernel)
+			c.Plan = t.canonical(c.Kernel, c.Shards)
 		}
 		// A weight is drawn under the name of the Call that computes with it, and has nothing to choose.
 		if len(t.Policies) > 0 && c.ID.Phase != device.Init {

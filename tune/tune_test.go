@@ -83,14 +83,14 @@ func TestCanonical(t *testing.T) {
 	plan := func(k *device.Kernel, seq int) string {
 		tuner := &Tuner{Recipe: Canonical, Seq: seq}
 		tuner.Middleware(func(*device.Call) {})
-		require.Equal(t, tuner.canonical(k), tuner.canonical(k))
-		return tuner.canonical(k).String()
+		require.Equal(t, tuner.canonical(k, 1), tuner.canonical(k))
+		return tuner.canonical(k, 1).String()
 	}
 	require.Equal(t, "n:seq/fp32; tie=low", plan(kernel, 32))
 	k := &device.Kernel{Name: "k", Fixed: reduce.MustPlan("p:seq/fp32; rows:seq/bf16/fma; cut=present|all"), Fast: reduce.MustPlan("p:arrival/fp32; rows:seq/fp32; cut=present|all"),
 		Tokens: "rows", Canonical: reduce.MustPlan("cut=all")}
-	require.Equal(t, "p:seq/fp32; rows:blocked(32)/bf16/fma; cut=all", plan(k, 32))
-	require.Equal(t, "p:seq/fp32; rows:blocked(8)/bf16/fma; cut=all", plan(k, 8))
+	require.Equal(t, "p:seq/fp32; rows:blocked(4)/bf16/fma; cut=all", plan(k, 32))
+	require.Equal(t, "p:seq/fp32; rows:blocked(1)/bf16/fma; cut=all", plan(k, 8))
 	require.Equal(t, "", plan(&device.Kernel{Name: "none"}, 8))
 	for _, bad := range []*device.Kernel{
 		{Name: "k", Fixed: k.Fixed, Canonical: reduce.MustPlan("cut=some")}, {Name: "k", Fixed: k.Fixed, Canonical: reduce.MustPlan("tokens:seq")},
