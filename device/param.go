@@ -22,6 +22,8 @@ type Param struct {
 	Sequence bool
 	// Expert: the weight lies on the ranks as the experts are folded over them.
 	Expert bool
+	// Ends: the first stage of a pipeline and the last both have the weight; their gradients add, and the first counts it.
+	Ends bool
 
 	// Join adds a microbatch's gradient over the ranks that share its sequences; nil: that waits for the end of the step.
 	Join func(d *Device, label string, dw *Tensor) *Tensor
