@@ -34,9 +34,9 @@ var places = []struct {
 	{"moe.shared.w2", "mixer.shared_experts.down_proj.weight", transposed},
 	{"moe.latent.down", "mixer.fc1_latent_proj.weight", transposed},
 	{"moe.latent.up", "mixer.fc2_latent_proj.weight", transposed},
-	{"ssm.in_proj", "mixer.in_proj.weight", transposed},
+	{"ssm.in_proj", "mixer.in_proj.weight", projected},
 	{"ssm.conv.w", "mixer.conv1d.weight", channelled},
-	{"ssm.conv.b", "mixer.conv1d.bias", plain},
+	{"ssm.conv.b", "mixer.conv1d.bias", channels},
 	{"ssm.dt_bias", "mixer.dt_bias", plain},
 	{"ssm.a_log", "mixer.A_log", plain},
 	{"ssm.d", "mixer.D", plain},
@@ -169,7 +169,7 @@ func HFTensors(m *model.Model) (t []Tensor) {
 	inner := innerLayers(m)
 	for _, s := range slots(m) {
 		name, l := hfName(s.name, inner)
-		x, shape := l.theirs(values(s.tensor), s.tensor.Shape()), l.shape(s.tensor.Shape())
+		x, shape := s.theirs(values(s.tensor), l), l.shape(s.tensor.Shape())
 		if !strings.Contains(name, "*") {
 			t = append(t, s.as(name, x, shape))
 			continue

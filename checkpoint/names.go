@@ -6,6 +6,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/model"
+	"firstbit/ssm"
 )
 
 // A slot is a tensor of the model that a file has values for: a weight, or a router's bias,
@@ -14,16 +15,17 @@ type slot struct {
 	name   string
 	tensor *device.Tensor // of a weight, the master
 	param  *device.Param  // nil for a bias
+	ssm    ssm.Config     // of the model: the shape of what it has by groups
 }
 
 // slots lists the model's tensors, weights in forward order before biases.
 func slots(m *model.Model) (s []slot) {
 	for _, p := range m.Params() {
-		s = append(s, slot{p.Name, p.Master, p})
+		s = append(s, slot{p.Name, p.Master, p, m.SSM})
 	}
 	for _, r := range m.Routers() {
 		if !r.Shared {
-			s = append(s, slot{r.Scope + ".bias", r.Bias, nil})
+			s = append(s, slot{r.Scope + ".bias", r.Bias, nil, m.SSM})
 		}
 	}
 	return s
@@ -110,7 +112,7 @@ func (r *reader) read(s slot, name string, l layout) {
 
 func (r *reader) keep(s slot, x []float64, l layout) {
 	if r.err == nil {
-		r.slots, r.values = append(r.slots, s), append(r.values, l.ours(x, s.tensor.Shape()))
+		r.slots, r.values = append(r.slots, s), append(r.values, s.ours(x, l))
 	}
 }
 
@@ -141,14 +143,16 @@ type layout int
 const (
 	plain      layout = iota // as it is
 	transposed               // the last two extents swapped
-	channelled               // (C,K) as (C,1,K), a convolution of groups of one channel
+	projected                // transposed, and rows that are all of z, then of x, b, c and dt, where our columns come group by group
+	channels                 // all of x, then of b and c, where ours come group by group
+	channelled               // the same, and (C,K) as (C,1,K), a convolution of groups of one channel
 )
 
 // shape is the file's, of one of ours.
 func (l layout) shape(ours []int) []int {
 	s, n := slices.Clone(ours), len(ours)
 	switch l {
-	case transposed:
+	case transposed, projected:
 		s[n-1], s[n-2] = s[n-2], s[n-1]
 	case channelled:
 		s = slices.Insert(s, n-1, 1)
@@ -156,22 +160,47 @@ func (l layout) shape(ours []int) []int {
 	return s
 }
 
-// ours brings a file's elements in the order of ours, whose shape is given.
-func (l layout) ours(x []float64, shape []int) []float64 {
-	if l != transposed {
-		return x
+// places is where each of our columns or channels is in the file; nil: where it is with us.
+func (s slot) places(l layout) []int {
+	switch l {
+	case projected:
+		return s.ssm.Columns()
+	case channels, channelled:
+		return s.ssm.ConvChannels()
 	}
-	n := len(shape)
-	return transpose(x, shape[n-1], shape[n-2])
+	return nil
+}
+
+// ours brings a file's elements in our order.
+func (s slot) ours(x []float64, l layout) []float64 {
+	if places := s.places(l); places != nil {
+		y, n := make([]float64, len(x)), len(x)/len(places)
+		for i, at := range places {
+			copy(y[i*n:][:n], x[at*n:])
+		}
+		x = y
+	}
+	if l == transposed || l == projected {
+		shape := l.shape(s.tensor.Shape())
+		return transpose(x, shape[len(shape)-2], shape[len(shape)-1])
+	}
+	return x
 }
 
 // theirs is the inverse of ours.
-func (l layout) theirs(x []float64, shape []int) []float64 {
-	if l != transposed {
-		return x
+func (s slot) theirs(x []float64, l layout) []float64 {
+	if l == transposed || l == projected {
+		shape := s.tensor.Shape()
+		x = transpose(x, shape[len(shape)-2], shape[len(shape)-1])
 	}
-	n := len(shape)
-	return transpose(x, shape[n-2], shape[n-1])
+	if places := s.places(l); places != nil {
+		y, n := make([]float64, len(x)), len(x)/len(places)
+		for i, at := range places {
+			copy(y[at*n:][:n], x[i*n:])
+		}
+		x = y
+	}
+	return x
 }
 
 // transpose turns matrices (rows,cols), one after another, into (cols,rows).

@@ -107,8 +107,14 @@ func TestHFLayouts(t *testing.T) {
 	require.Equal(t, ours("layers.2.moe.router.w", 2*6+4), at("backbone.layers.2.mixer.gate.weight", []int{3, 6}, 2*6+4))
 	require.Equal(t, m.Routers()[0].Bias.Value(1), at("backbone.layers.2.mixer.gate.e_score_correction_bias", []int{3}, 1))
 	require.Equal(t, ours("layers.2.moe.experts.w1", (2*6+4)*10+9), at("backbone.layers.2.mixer.experts.2.up_proj.weight", []int{10, 6}, 9*6+4))
-	require.Equal(t, ours("layers.3.ssm.in_proj", 4*36+35), at("backbone.layers.3.mixer.in_proj.weight", []int{36, 6}, 35*6+4))
-	require.Equal(t, ours("layers.3.ssm.conv.w", 7*4+3), at("backbone.layers.3.mixer.conv1d.weight", []int{20, 1, 4}, 7*4+3))
+	// Two groups, each with 6 columns of z, 6 of x, 2 of b, 2 of c and 2 of dt, which theirs has kind by kind.
+	for our, their := range map[int]int{0: 0, 5: 5, 6: 12, 13: 25, 15: 29, 17: 33, 18: 6, 24: 18, 31: 27, 33: 31, 34: 34, 35: 35} { // order reaches no result
+		require.Equal(t, ours("layers.3.ssm.in_proj", 4*36+our), at("backbone.layers.3.mixer.in_proj.weight", []int{36, 6}, their*6+4), our)
+	}
+	for our, their := range map[int]int{0: 0, 7: 13, 9: 17, 10: 6, 17: 15, 19: 19} { // order reaches no result
+		require.Equal(t, ours("layers.3.ssm.conv.w", our*4+3), at("backbone.layers.3.mixer.conv1d.weight", []int{20, 1, 4}, their*4+3), our)
+		require.Equal(t, ours("layers.3.ssm.conv.b", our), at("backbone.layers.3.mixer.conv1d.bias", []int{20}, their), our)
+	}
 	require.Equal(t, ours("layers.3.ssm.a_log", 2), at("backbone.layers.3.mixer.A_log", []int{4}, 2))
 	require.Equal(t, ours("layers.2.moe.shared.w1", 4*9+8), at("backbone.layers.2.mixer.shared_experts.up_proj.weight", []int{9, 6}, 8*6+4))
 }

@@ -260,6 +260,21 @@ def fill(name, shape, draw):
     return draw.around(shape, 0, linear_radius(inputs))
 
 
+def stored(c, name, x):
+    """A weight or its gradient as the repository stores it: what the functions above have kind by kind
+    (z, x, B, C, dt; and the channels x, B, C) lies there group by group."""
+    s = c["ssm"]
+    inner, shared = s["heads"] * s["head_dim"], s["groups"] * s["state"]
+    if name.endswith("ssm.in_proj"):
+        dim, kinds = 1, [inner, inner, shared, shared, s["heads"]]
+    elif ".ssm.conv." in name:
+        dim, kinds = 0, [inner, shared, shared]
+    else:
+        return x
+    parts = [p.unflatten(dim, (s["groups"], -1)) for p in x.split(kinds, dim)]
+    return torch.cat(parts, dim + 1).flatten(dim, dim + 1)
+
+
 def make(folder, name):
     c, seed = CASES[name]
     draw = Draw(seed)
@@ -273,9 +288,9 @@ def make(folder, name):
     out["loss"].backward()
     assert all(x.grad is not None and x.grad.abs().max() > 0 for x in learned.values())
     to = os.path.join(folder, name)
-    write(to, {"tokens": tokens, "targets": targets, **out}, {n: x.grad for n, x in learned.items()})
+    write(to, {"tokens": tokens, "targets": targets, **out}, {n: stored(c, n, x.grad) for n, x in learned.items()})
     write_json(os.path.join(to, "config.json"), c)
-    save_file({n: x.detach().float() for n, x in w.items()}, os.path.join(to, "model.safetensors"))
+    save_file({n: stored(c, n, x.detach()).float().contiguous() for n, x in w.items()}, os.path.join(to, "model.safetensors"))
     print(f"{name}: " + ", ".join(f"{n} {x.item():.12f}" for n, x in out.items() if x.dim() == 0) + f"; smallest gap {losses.gap:.1e}, edge {losses.edge:.1e}")
     assert losses.gap > 1e-4 and losses.edge > 1e-5
 

@@ -16,7 +16,7 @@ func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor
 	// forward: x, b, c = split(silu(conv(xbc)))
 	dxbc := m.convolveBackward(dev, dact)
 	// forward: z, xbc, raw = split(in·in_proj)
-	dp := dev.Concat("split.dx", dz, dxbc, draw) // (B·T,I+C+H)
+	dp := dev.ConcatGroups("split.dx", m.Groups, dz, dxbc, draw) // (B·T,I+C+H)
 	dev.Accumulate("in_proj.grad", m.InProj, dev.MatMulTN("in_proj.dw", m.in, dp))
 	return dev.MatMulNT("in_proj.dx", dp, m.InProj.W)
 }
@@ -61,7 +61,7 @@ func (m *Mamba) scanBackward(dev *device.Device, dy *device.Tensor) (dact, ddt, 
 	dd := c.Write("dd", m.Skip.Grad.Format, m.Heads)
 	c.Do()
 	dev.Accumulate("d.grad", m.Skip, dd)
-	return dev.Concat("conv.split.dx", dx, db, dc), ddt, dla
+	return dev.ConcatGroups("conv.split.dx", m.seq.Groups, dx, db, dc), ddt, dla
 }
 
 func (m *Mamba) timeStepBackward(dev *device.Device, ddt, dla *device.Tensor) *device.Tensor {

@@ -26,6 +26,35 @@ func (c Config) Channels() int { return c.Inner() + 2*c.Groups*c.State }
 // Projected is the width of the input projection: z, x, b, c and dt.
 func (c Config) Projected() int { return c.Inner() + c.Channels() + c.Heads }
 
+// Columns is, of each column of the input projection, its place where all of z come first, then all of x, b, c and dt.
+// Here they lie group by group, so that the part of a tensor-parallel rank, which is some of the groups, is one run.
+func (c Config) Columns() []int {
+	shared := c.Groups * c.State
+	return byGroup(c.Groups, c.Inner(), c.Inner(), shared, shared, c.Heads)
+}
+
+// ConvChannels is the same of the channels of the convolution: x, b and c.
+func (c Config) ConvChannels() []int {
+	shared := c.Groups * c.State
+	return byGroup(c.Groups, c.Inner(), shared, shared)
+}
+
+// byGroup lists the places of a group's share of each part, group after group.
+func byGroup(groups int, widths ...int) []int {
+	var places []int
+	for g := range groups {
+		at := 0
+		for _, w := range widths {
+			share := w / groups
+			for i := range share {
+				places = append(places, at+g*share+i)
+			}
+			at += w
+		}
+	}
+	return places
+}
+
 // Params counts the weights of a layer on a model of width d.
 func (c Config) Params(d int64) int64 {
 	return d*int64(c.Projected()) + int64(c.Channels()*(c.Conv+1)+3*c.Heads+c.Inner()) + d*int64(c.Inner())

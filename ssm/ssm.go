@@ -11,7 +11,8 @@ import "firstbit/device"
 //	out = norm(y·silu(z))·out_proj
 //
 // Shapes: in (B·T,D), in_proj (D,I+C+H), conv (C,K), conv bias (C), dt_bias, a_log, d (H),
-// norm (I), out_proj (I,D) → out (B·T,D).
+// norm (I), out_proj (I,D) → out (B·T,D). in_proj's columns lie group by group, a group's z, x, b, c and dt
+// together, and the convolution's channels likewise (Config.Columns, Config.ConvChannels).
 // Source: Dao & Gu 2024, "Transformers are SSMs"; FACTS §5.
 type Mamba struct {
 	Config
@@ -35,7 +36,7 @@ func (m *Mamba) Params() []*device.Param {
 func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
 	m.in = in
 	p := dev.MatMulNN("in_proj", in, m.InProj.W) // (B·T,I+C+H)
-	dev.Split("split", p, m.projected[:], m.Inner(), m.Channels(), m.Heads)
+	dev.SplitGroups("split", p, m.projected[:], m.Groups, m.Inner(), m.Channels(), m.Heads)
 	m.z, m.xbc, m.raw = m.projected[0], m.projected[1], m.projected[2]
 	m.convolve(dev)
 	m.timeStep(dev)
@@ -61,7 +62,7 @@ func (m *Mamba) convolve(dev *device.Device) {
 	c.Do()
 
 	shared := m.Groups * m.State
-	dev.Split("conv.split", act, m.convolution[:], m.Inner(), shared, shared)
+	dev.SplitGroups("conv.split", act, m.convolution[:], m.Groups, m.Inner(), shared, shared)
 	m.seq.X, m.seq.B, m.seq.C = m.convolution[0], m.convolution[1], m.convolution[2]
 }
 
