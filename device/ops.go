@@ -134,7 +134,7 @@ func (d *Device) Accumulate(label string, p *Param, dw *Tensor) {
 		dw = p.Join(d, label, dw)
 	}
 	if p.Apart {
-		d.accumulateApart(label, p, dw)
+		d.count(label, p, p.use(d.stamp()), 0, dw)
 		return
 	}
 	c := d.Open(label, accumulate)

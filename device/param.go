@@ -74,7 +74,9 @@ func MasterFormat(f lowp.Format) lowp.Format {
 func (p *Param) ZeroGrad() {
 	p.filled = false
 	for _, u := range p.Uses {
-		u.n = 0
+		for i := range u.sources {
+			u.sources[i].n = 0
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func TestUsesAreApart(t *testing.T) {
 			}
 		}
 		require.Equal(t, micro > 2, differs, "negative control: a chain")
-		require.LessOrEqual(t, len(p.Uses[0].levels), 4)
+		require.LessOrEqual(t, len(p.Uses[0].sources[0].levels), 4)
 	}
 }
 
@@ -61,4 +61,46 @@ func TestATotalNeedsAPowerOfTwo(t *testing.T) {
 	require.Panics(t, func() { p.Uses[0].Total() })
 	p.ZeroGrad()
 	require.Panics(t, func() { p.Uses[0].Total() }, "nothing of this step yet")
+}
+
+// Every source sums its microbatches pairwise, and then the sources meet pairwise: as one rank has them that sees one
+// source's microbatches after another's. In one counter, microbatch by microbatch, they meet otherwise.
+func TestSourcesAreApart(t *testing.T) {
+	const n = 9
+	for _, c := range []struct{ micro, sources int }{{1, 2}, {2, 2}, {4, 2}, {2, 4}, {4, 8}} {
+		dev, apart, one, merged := New(Options{}), NewParam("apart", lowp.BF16, true, n), NewParam("one", lowp.BF16, true, n), NewParam("merged", lowp.BF16, true, n)
+		apart.Apart, one.Apart, merged.Apart = true, true, true
+		r := rand.New(rand.NewPCG(7, uint64(c.micro)))
+		for step := 1; step <= 2; step++ {
+			apart.ZeroGrad()
+			one.ZeroGrad()
+			merged.ZeroGrad()
+			dw := make([][]*Tensor, c.micro) // by microbatch and source
+			for m := range dw {
+				for range c.sources {
+					x := NewTensor(lowp.FP32, n)
+					for i := range x.F32() {
+						x.F32()[i] = float32(r.NormFloat64())
+					}
+					dw[m] = append(dw[m], x)
+				}
+				dev.At(step, m, Bwd)
+				dev.AccumulateSources("apart", apart, dw[m])
+			}
+			for i := range c.micro * c.sources {
+				dev.At(step, i, Bwd)
+				dev.Accumulate("one", one, dw[i%c.micro][i/c.micro])
+				dev.Accumulate("merged", merged, dw[i/c.sources][i%c.sources])
+			}
+			dev.At(step, 0, Opt)
+			got := dev.Total("total", apart.Uses[0]).F32()
+			require.Equal(t, one.Uses[0].Total().F32(), got, "%d microbatches of %d sources", c.micro, c.sources)
+			require.Same(t, one.Uses[0].Total(), dev.Total("none", one.Uses[0]), "one source has no Call")
+			if c.micro > 1 {
+				require.NotEqual(t, merged.Uses[0].Total().F32(), got, "negative control: one counter for all")
+			}
+			require.Panics(t, func() { apart.Uses[0].Total() })
+		}
+	}
+	require.Panics(t, func() { New(Options{}).AccumulateSources("w", NewParam("w", lowp.FP32, true, 1), nil) })
 }

@@ -31,15 +31,16 @@ var (
 //	z   = coeff·mean_t(logsumexp(logits_t)²)
 //
 // n counts the choices of the unbiased scores over all experts, groups or not; T the tokens
-// of the microbatch. By sequence, T and n are a sequence's and aux is the mean over sequences.
+// of the microbatch, on however many ranks these are. By sequence, T and n are a sequence's and aux is the mean over sequences.
 // Source: FACTS §5, §6; Megatron Core chooses for the loss without groups.
 func (r *Router) Losses(dev *device.Device) (aux, z *device.Tensor) {
 	f := r.scores.Format
-	r.share = r.scores
+	r.allLogits, r.allScores = r.gatherRows(dev, "logits", r.logits), r.gatherRows(dev, "scores", r.scores)
+	r.share = r.allScores
 	if r.Router == "sigmoid" {
 		c := dev.Open("share", shareKernel)
-		c.Read("scores", r.scores)
-		r.share = c.Write("share", f, r.scores.Shape()...)
+		c.Read("scores", r.allScores)
+		r.share = c.Write("share", f, r.allScores.Shape()...)
 		c.Do()
 	}
 	r.counts = r.count(dev, r.unbiased(dev))
@@ -52,19 +53,29 @@ func (r *Router) Losses(dev *device.Device) (aux, z *device.Tensor) {
 	c.Do()
 
 	c = dev.Open("z_loss", zKernel)
-	c.Read("logits", r.logits)
+	c.Read("logits", r.allLogits)
 	c.ReadScalar("coeff", r.ZCoeff)
 	z = c.Write("loss", f, 1)
 	c.Do()
 	return aux, z
 }
 
+// gatherRows is the rows of the microbatch, of which the rank has some.
+func (r *Router) gatherRows(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	return r.CP.Gather(dev, label+".cp", r.TP.Gather(dev, label+".tp", x, 1), r.Batch)
+}
+
+// ownRows is the rank's rows of the microbatch's.
+func (r *Router) ownRows(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	return r.TP.Slice(dev, label+".tp", r.CP.Slice(dev, label+".cp", x, r.Batch), 1)
+}
+
 // unbiased is the choice by the scores alone.
 func (r *Router) unbiased(dev *device.Device) *device.Tensor {
 	c := dev.Open("topk_unbiased", topkUnbiased)
-	c.Read("scores", r.scores)
+	c.Read("scores", r.allScores)
 	c.ReadScalar("k", float64(r.TopK))
-	index := c.Write("index", lowp.INT32, r.index.Shape()...)
+	index := c.Write("index", lowp.INT32, r.allScores.Rows(), r.TopK)
 	c.Do()
 	return index
 }
@@ -82,15 +93,15 @@ func (r *Router) countsOf(c *device.Call) *device.Tensor {
 	if r.Aux != "sequence" {
 		return c.Write("counts", lowp.INT32, r.Experts)
 	}
-	if r.Sequence < 1 || r.scores.Rows()%r.Sequence != 0 {
+	if r.Sequence < 1 || r.allScores.Rows()%r.Sequence != 0 {
 		panic("moe: the loss by sequence needs whole sequences of Router.Sequence tokens")
 	}
-	return c.Write("counts", lowp.INT32, r.scores.Rows()/r.Sequence, r.Experts)
+	return c.Write("counts", lowp.INT32, r.allScores.Rows()/r.Sequence, r.Experts)
 }
 
 // auxFactor is C = E·coeff/(K·T²), T the tokens the loss is of.
 func (r *Router) auxFactor() float64 {
-	t := float64(r.scores.Rows() / r.counts.Rows())
+	t := float64(r.allScores.Rows() / r.counts.Rows())
 	return float64(r.Experts) * r.AuxCoeff / (float64(r.TopK) * t * t)
 }
 

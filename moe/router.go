@@ -5,6 +5,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/parallel"
 	"firstbit/reduce"
 )
 
@@ -27,9 +28,14 @@ type Router struct {
 	Tokens *device.Tensor
 	// Sequence is the tokens of a sequence, which the loss by sequence has to know.
 	Sequence int
+	// TP and CP are the ranks with the other tokens of the microbatch, which has Batch sequences. A rank routes its own
+	// tokens; the losses are of the microbatch, alike on each of them.
+	TP, CP parallel.Member
+	Batch  int
 
 	x, logits, scores, index, chosen, sum, prob *device.Tensor
 	share, counts, weights                      *device.Tensor
+	allLogits, allScores                        *device.Tensor // of the microbatch
 }
 
 var (

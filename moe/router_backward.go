@@ -82,15 +82,14 @@ func (r *Router) auxBackward(dev *device.Device, scale float64) *device.Tensor {
 	c.ReadScalar("scale", scale)
 	d := c.Write("dshare", r.share.Format, r.share.Shape()...)
 	c.Do()
-	if r.Router != "sigmoid" {
-		return d
+	if r.Router == "sigmoid" {
+		c = dev.Open("share.dx", shareBackward)
+		c.Read("dshare", d)
+		c.Read("scores", r.allScores)
+		d = c.Write("dscores", r.scores.Format, r.allScores.Shape()...)
+		c.Do()
 	}
-	c = dev.Open("share.dx", shareBackward)
-	c.Read("dshare", d)
-	c.Read("scores", r.scores)
-	d = c.Write("dscores", r.scores.Format, r.scores.Shape()...)
-	c.Do()
-	return d
+	return r.ownRows(dev, "scores.own", d)
 }
 
 func (r *Router) scoreBackward(dev *device.Device, dscores *device.Tensor) *device.Tensor {
@@ -108,12 +107,12 @@ func (r *Router) scoreBackward(dev *device.Device, dscores *device.Tensor) *devi
 
 func (r *Router) zBackward(dev *device.Device, scale float64) *device.Tensor {
 	c := dev.Open("z_loss.dx", zBackward)
-	c.Read("logits", r.logits)
+	c.Read("logits", r.allLogits)
 	c.ReadScalar("coeff", r.ZCoeff)
 	c.ReadScalar("scale", scale)
-	d := c.Write("dlogits", r.scores.Format, r.logits.Shape()...)
+	d := c.Write("dlogits", r.scores.Format, r.allLogits.Shape()...)
 	c.Do()
-	return d
+	return r.ownRows(dev, "logits.own", d)
 }
 
 func runNormalizeBackward[T libm.Float](c *device.Call) {
