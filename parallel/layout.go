@@ -138,3 +138,25 @@ func (l Layout) At(rank int) device.Coord {
 	l = l.Full()
 	return device.Coord{TP: rank % l.TP, CP: rank / l.TP % l.CP, DP: rank / (l.TP * l.CP) % l.DP, PP: rank / l.stage(), EP: rank % l.stage() / l.ETP % l.EP}
 }
+
+// Extent is that of an axis.
+func (l Layout) Extent(name string) int {
+	l = l.Full()
+	for _, a := range l.axes() {
+		if a.name == name {
+			return *a.extent
+		}
+	}
+	return 0
+}
+
+// With is the layout with another extent of an axis.
+func (l Layout) With(name string, n int) Layout {
+	l = l.Full()
+	for _, a := range l.axes() {
+		if a.name == name {
+			*a.extent = n
+		}
+	}
+	return l
+}
