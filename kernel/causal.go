@@ -5,27 +5,31 @@ import (
 	"firstbit/reduce"
 )
 
-// side says which of the T steps a row of a causal product sees.
+// side says which of the steps a row of a causal product sees.
 type side bool
 
 const (
-	pastOnly   side = false // row t sees steps 0 to t: a query its keys
-	futureOnly side = true  // row t sees steps t to T−1: a key its queries
+	pastOnly   side = false // a query sees the keys up to its own step
+	futureOnly side = true  // a key sees the queries from its own step on
 )
 
 // causal is a matrix product from whose sums what causality forbids is absent.
 //
-//	c[t] = fold over i of w[t,i]·x[i], leaf i being step i mod T
+//	c[t] = fold over i of w[t,i]·x[i], leaf i being step i mod T of the keys, or i mod Q of the queries
 //
-// Shapes:  w (T,n), x (n,P), n a multiple of T → c (T,P).
-// Reduces: n, by f. An absent leaf is −0, wherever the order has it.
+// Shapes:  past: w (Q,T), x (T,P) → c (Q,P). Future: w (T,n), x (n,P), n a multiple of Q → c (T,P).
+// Reduces: the keys or n, by f. An absent leaf is −0, wherever the order has it.
 func causal[T libm.Float](f Fold, c, w, x Mat[T], s AttentionShape, keep side) {
-	for t := range s.T {
-		lo, hi := 0, t+1
+	rows, period := s.Steps(), s.T
+	if keep == futureOnly {
+		rows, period = period, rows
+	}
+	for t := range rows {
+		lo, hi := 0, s.First+t+1
 		if keep == futureOnly {
-			lo, hi = t, s.T
+			lo, hi = max(t-s.First, 0), period
 		}
-		causalRow(f, c.Data[t*c.Row:][:s.P], w.Data[t*w.Row:], w.Col, x, lo, hi, s.T)
+		causalRow(f, c.Data[t*c.Row:][:s.P], w.Data[t*w.Row:], w.Col, x, lo, hi, period)
 	}
 }
 

@@ -179,9 +179,9 @@ func TestFoldsOfAnotherLengthPanic(t *testing.T) {
 		"z loss":          func(f Fold) { ZLoss(x, 4, 1, f, three) },
 		"z loss.bwd":      func(f Fold) { ZLossBackward(y, x, 4, 1, 1, f) },
 		"norm weight":     func(f Fold) { RMSNormWeightBackward(y[:3], x, x, x[:4], 3, f) },
-		"attention":       func(f Fold) { attend(shape4, AttentionFolds{inOrder(1), f, four, four}, x[:4], x[:4], x[:4], x[:4]) },
-		"attention dq":    func(f Fold) { attend(shape4, AttentionFolds{inOrder(1), four, f, four}, x[:4], x[:4], x[:4], x[:4]) },
-		"attention dk dv": func(f Fold) { attend(shape4, AttentionFolds{inOrder(1), four, four, f}, x[:4], x[:4], x[:4], x[:4]) },
+		"attention":       func(f Fold) { attend(shape4, AttentionFolds{P: inOrder(1), Keys: f, DQ: four, Queries: four}, x[:4], x[:4], x[:4], x[:4]) },
+		"attention dq":    func(f Fold) { attend(shape4, AttentionFolds{P: inOrder(1), Keys: four, DQ: f, Queries: four}, x[:4], x[:4], x[:4], x[:4]) },
+		"attention dk dv": func(f Fold) { attend(shape4, AttentionFolds{P: inOrder(1), Keys: four, DQ: four, Queries: f}, x[:4], x[:4], x[:4], x[:4]) },
 	} {
 		require.PanicsWithValue(t, lengthMessage, func() { do(three) }, name)
 		require.NotPanics(t, func() { do(four) }, name)

@@ -6,6 +6,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/parallel"
 	"firstbit/reduce"
 )
 
@@ -13,29 +14,37 @@ import (
 //
 //	q, k, v = x·Wq, x·Wk, x·Wv ;  y = softmax(q·kᵀ/√P, causal)·v·Wo
 //
-// Shapes: x (B·T,D), Wq (D,H·P), Wk, Wv (D,KV·P), Wo (H·P,D) → y (B·T,D).
+// A tensor-parallel rank has some key-value heads with their query heads. A context-parallel rank has the
+// queries of its own steps and gathers the keys and values of all.
+//
+// Shapes: x (rows/tp,D), Wq (D,H/tp·P), Wk, Wv (D,KV/tp·P), Wo (H/tp·P,D) → y (rows/tp,D); rows = B·T/cp.
 type Attention struct {
 	Wq, Wk, Wv, Wo *device.Param
-	Shape          kernel.AttentionShape // B and T are set by the model for each batch
+	Shape          kernel.AttentionShape // heads of the rank; B and T of whole sequences, set by the model for each batch
+	TP, CP         parallel.Member
 
-	x, q, k, v, o, probs *device.Tensor
+	x, q, k, v, o, probs *device.Tensor // x is whole over tp, k and v over cp
 }
 
 var (
 	attention = &device.Kernel{Name: "attention", Fixed: reduce.MustPlan("p:seq/fp32; keys:seq/fp32"),
 		Run: device.Width(runAttention[float32], runAttention[float64])}
 	attentionBackward = &device.Kernel{Name: "attention.bwd",
-		Fixed: reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4)/fp32; queries:seq/fp32"),
-		Fast:  reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4,arrival)/fp32; queries:seq/fp32"),
-		Run:   device.Width(runAttentionBackward[float32], runAttentionBackward[float64])}
+		Fixed:     reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
+		Fast:      reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4,arrival)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
+		Canonical: reduce.MustPlan("by=segment"), // so that the queries of a context-parallel rank are a subtree
+		Run:       device.Width(runAttentionBackward[float32], runAttentionBackward[float64])}
 )
+
+// segments is the number of equal parts of a sequence whose queries are added apart by=segment.
+const segments = 8
 
 // Forward is the layer.
 func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
-	a.x = x
-	a.q = dev.MatMulNN("wq", x, a.Wq.W)
-	a.k = dev.MatMulNN("wk", x, a.Wk.W)
-	a.v = dev.MatMulNN("wv", x, a.Wv.W)
+	a.x = a.TP.Gather(dev, "x.gather", x, 1)
+	a.q = dev.MatMulNN("wq", a.x, a.Wq.W)
+	a.k = a.CP.Gather(dev, "k.gather", dev.MatMulNN("wk", a.x, a.Wk.W), a.Shape.B)
+	a.v = a.CP.Gather(dev, "v.gather", dev.MatMulNN("wv", a.x, a.Wv.W), a.Shape.B)
 	c := dev.Open("attention", attention)
 	c.Read("q", a.q)
 	c.Read("k", a.k)
@@ -43,9 +52,10 @@ func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor
 	a.scalars(c)
 	a.o = c.Write("o", x.Format, a.q.Shape()...)
 	s := a.Shape
-	a.probs = c.Write("probs", device.MasterFormat(x.Format), s.B, s.H, s.T, s.T)
+	a.probs = c.Write("probs", device.MasterFormat(x.Format), s.B, s.H, s.T/a.CP.Size(), s.T)
 	c.Do()
-	return dev.MatMulNN("wo", a.o, a.Wo.W)
+	y := dev.ShardNN("wo", a.o, a.Wo.W, a.TP.Size())
+	return a.TP.Scatter(dev, "wo.scatter", y, 1, x.Format)
 }
 
 // scalars passes the extents that the tensors' shapes do not show.
@@ -53,14 +63,34 @@ func (a *Attention) scalars(c *device.Call) {
 	c.ReadScalar("batch", float64(a.Shape.B))
 	c.ReadScalar("heads", float64(a.Shape.H))
 	c.ReadScalar("kv_heads", float64(a.Shape.KV))
+	if a.CP.Size() > 1 {
+		c.ReadScalar("first", float64(a.CP.Index*a.Shape.T/a.CP.Size()))
+	}
 }
 
 // Backward returns dx and accumulates the four weight gradients.
 func (a *Attention) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
+	format := dy.Format
+	dy = a.TP.Gather(dev, "dy.gather", dy, 1)
 	// forward: y = o·Wo
 	do := dev.MatMulNT("wo.dx", dy, a.Wo.W)
 	dev.Accumulate("wo.grad", a.Wo, dev.MatMulTN("wo.dw", a.o, dy))
-	// forward: o = softmax(q·kᵀ/√P)·v
+	dq, dk, dv := a.attentionBackward(dev, do)
+	// forward: q, k, v = x·Wq, x·Wk, x·Wv
+	dev.Accumulate("wq.grad", a.Wq, dev.MatMulTN("wq.dw", a.x, dq))
+	dev.Accumulate("wk.grad", a.Wk, dev.MatMulTN("wk.dw", a.x, dk))
+	dev.Accumulate("wv.grad", a.Wv, dev.MatMulTN("wv.dw", a.x, dv))
+	tp := a.TP.Size()
+	dxq := a.TP.Scatter(dev, "wq.dx.scatter", dev.ShardNT("wq.dx", dq, a.Wq.W, tp), 1, format)
+	dxk := a.TP.Scatter(dev, "wk.dx.scatter", dev.ShardNT("wk.dx", dk, a.Wk.W, tp), 1, format)
+	// x feeds q, k and v; their gradients meet here, in this order.
+	dx := dev.Sum("dx_qk", dxq, dxk)
+	return dev.Sum("dx", dx, a.TP.Scatter(dev, "wv.dx.scatter", dev.ShardNT("wv.dx", dv, a.Wv.W, tp), 1, format))
+}
+
+// attentionBackward is the gradients of o = softmax(q·kᵀ/√P)·v for the rank's rows. The queries of every context-parallel
+// rank add to all keys, so dk and dv stay at master width until they meet.
+func (a *Attention) attentionBackward(dev *device.Device, do *device.Tensor) (dq, dk, dv *device.Tensor) {
 	c := dev.Open("attention.dx", attentionBackward)
 	c.Read("do", do)
 	c.Read("q", a.q)
@@ -68,17 +98,17 @@ func (a *Attention) Backward(dev *device.Device, dy *device.Tensor) *device.Tens
 	c.Read("v", a.v)
 	c.Read("probs", a.probs)
 	a.scalars(c)
-	dq := c.Write("dq", a.q.Format, a.q.Shape()...)
-	dk := c.Write("dk", a.k.Format, a.k.Shape()...)
-	dv := c.Write("dv", a.v.Format, a.v.Shape()...)
+	format, partial := a.k.Format, a.k.Format
+	if a.CP.Size() > 1 {
+		partial = device.MasterFormat(format)
+	}
+	dq = c.Write("dq", a.q.Format, a.q.Shape()...)
+	dk = c.Write("dk", partial, a.k.Shape()...)
+	dv = c.Write("dv", partial, a.v.Shape()...)
 	c.Do()
-	// forward: q, k, v = x·Wq, x·Wk, x·Wv
-	dev.Accumulate("wq.grad", a.Wq, dev.MatMulTN("wq.dw", a.x, dq))
-	dev.Accumulate("wk.grad", a.Wk, dev.MatMulTN("wk.dw", a.x, dk))
-	dev.Accumulate("wv.grad", a.Wv, dev.MatMulTN("wv.dw", a.x, dv))
-	// x feeds q, k and v; their gradients meet here, in this order.
-	dx := dev.Sum("dx_qk", dev.MatMulNT("wq.dx", dq, a.Wq.W), dev.MatMulNT("wk.dx", dk, a.Wk.W))
-	return dev.Sum("dx", dx, dev.MatMulNT("wv.dx", dv, a.Wv.W))
+	dk = a.CP.Scatter(dev, "dk.scatter", dk, a.Shape.B, format)
+	dv = a.CP.Scatter(dev, "dv.scatter", dv, a.Shape.B, format)
+	return dq, dk, dv
 }
 
 // Params lists the weights.
@@ -87,24 +117,44 @@ func (a *Attention) Params() []*device.Param {
 }
 
 // shapeOf rebuilds the extents from what the Call reads.
-func shapeOf(c *device.Call, q *device.Tensor) kernel.AttentionShape {
+func shapeOf(c *device.Call, q, k *device.Tensor) kernel.AttentionShape {
 	b, h := int(c.Scalar("batch")), int(c.Scalar("heads"))
-	return kernel.AttentionShape{B: b, T: q.Rows() / b, H: h, KV: int(c.Scalar("kv_heads")), P: q.Cols() / h}
+	s := kernel.AttentionShape{B: b, T: k.Rows() / b, H: h, KV: int(c.Scalar("kv_heads")), P: q.Cols() / h, Queries: q.Rows() / b}
+	if s.Queries < s.T {
+		s.First = int(c.Scalar("first"))
+	}
+	return s
 }
 
 func runAttention[T libm.Float](c *device.Call) {
-	s := shapeOf(c, c.In[0].Tensor)
+	s := shapeOf(c, c.In[0].Tensor, c.In[1].Tensor)
 	folds := kernel.AttentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T)}
 	kernel.Attention(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](c.In[0].Tensor),
 		device.Data[T](c.In[1].Tensor), device.Data[T](c.In[2].Tensor), s, scaleOf[T](s), folds)
 }
 
 func runAttentionBackward[T libm.Float](c *device.Call) {
-	s := shapeOf(c, c.In[1].Tensor)
-	folds := kernel.AttentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T), DQ: c.Fold("dq", s.T), Queries: c.Fold("queries", s.H/s.KV*s.T)}
+	s := shapeOf(c, c.In[1].Tensor, c.In[2].Tensor)
+	run := s.Queries // that follow one another in dk and dv
+	if c.Plan.Choice("by") == "segment" {
+		run = segmentOf(s)
+	}
+	folds := kernel.AttentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T), DQ: c.Fold("dq", s.T), Queries: c.Fold("queries", s.H/s.KV*run)}
+	if run < s.Queries {
+		folds.Segments = c.Fold("segments", s.Queries/run)
+	}
 	in := func(i int) []T { return device.Data[T](c.In[i].Tensor) }
 	out := func(i int) []T { return device.Data[T](c.Out[i].Tensor) }
 	kernel.AttentionBackward(out(0), out(1), out(2), in(0), in(1), in(2), in(3), in(4), s, scaleOf[T](s), folds)
+}
+
+// segmentOf is the queries of a segment: an eighth of the sequence, or one where that does not cut what the rank has.
+func segmentOf(s kernel.AttentionShape) int {
+	size := s.T / segments
+	if s.T%segments != 0 || s.Queries%size != 0 {
+		return 1
+	}
+	return size
 }
 
 // scaleOf is 1/√P.

@@ -4,15 +4,17 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/parallel"
 )
 
-// MLP is y = relu²(x·W1)·W2, without gate or bias.
+// MLP is y = relu²(x·W1)·W2, without gate or bias. A tensor-parallel rank has part of the hidden width.
 //
-// Shapes: x (rows,D), W1 (D,F), W2 (F,D) → y (rows,D).
+// Shapes: x (rows/tp,D), W1 (D,F/tp), W2 (F/tp,D) → y (rows/tp,D).
 type MLP struct {
 	W1, W2 *device.Param
+	TP     parallel.Member
 
-	x, h, a *device.Tensor
+	x, h, a *device.Tensor // of all rows
 }
 
 var (
@@ -22,20 +24,23 @@ var (
 
 // Forward is the layer.
 func (m *MLP) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
-	m.x = x
-	m.h = dev.MatMulNN("w1", x, m.W1.W) // (rows,F)
+	m.x = m.TP.Gather(dev, "x.gather", x, 1) // (rows,D)
+	m.h = dev.MatMulNN("w1", m.x, m.W1.W)    // (rows,F/tp)
 	c := dev.Open("act", relu2)
 	c.Read("x", m.h)
-	m.a = c.Write("y", m.h.Format, m.h.Shape()...) // (rows,F)
+	m.a = c.Write("y", m.h.Format, m.h.Shape()...) // (rows,F/tp)
 	c.Do()
-	return dev.MatMulNN("w2", m.a, m.W2.W) // (rows,D)
+	y := dev.ShardNN("w2", m.a, m.W2.W, m.TP.Size())       // (rows,D)
+	return m.TP.Scatter(dev, "w2.scatter", y, 1, x.Format) // (rows/tp,D)
 }
 
 // Backward returns dx and accumulates dW1 and dW2.
 func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
+	format := dy.Format
+	dy = m.TP.Gather(dev, "dy.gather", dy, 1) // (rows,D)
 	// forward: y = a·W2
-	da := dev.MatMulNT("w2.dx", dy, m.W2.W)                         // (rows,F)
-	dev.Accumulate("w2.grad", m.W2, dev.MatMulTN("w2.dw", m.a, dy)) // (F,D)
+	da := dev.MatMulNT("w2.dx", dy, m.W2.W)                         // (rows,F/tp)
+	dev.Accumulate("w2.grad", m.W2, dev.MatMulTN("w2.dw", m.a, dy)) // (F/tp,D)
 	// forward: a = relu²(h)
 	c := dev.Open("act.dx", relu2Backward)
 	c.Read("dy", da)
@@ -43,8 +48,9 @@ func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
 	dh := c.Write("dx", m.h.Format, m.h.Shape()...)
 	c.Do()
 	// forward: h = x·W1
-	dev.Accumulate("w1.grad", m.W1, dev.MatMulTN("w1.dw", m.x, dh)) // (D,F)
-	return dev.MatMulNT("w1.dx", dh, m.W1.W)                        // (rows,D)
+	dev.Accumulate("w1.grad", m.W1, dev.MatMulTN("w1.dw", m.x, dh)) // (D,F/tp)
+	dx := dev.ShardNT("w1.dx", dh, m.W1.W, m.TP.Size())             // (rows,D)
+	return m.TP.Scatter(dev, "w1.dx.scatter", dx, 1, format)        // (rows/tp,D)
 }
 
 // Params lists the weights.
