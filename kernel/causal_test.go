@@ -164,24 +164,30 @@ func TestFoldsOfAnotherLengthPanic(t *testing.T) {
 	four, three := inOrder(4), inOrder(3) // a short fold runs into no end of a slice: only the check stops it
 	short := func(n int) Fold { return inOrder(n - 1) }
 	for name, do := range map[string]func(f Fold){
-		"rmsnorm":         func(f Fold) { RMSNorm(y, one[:3], x, x[:4], 4, 1, f) },
-		"rmsnorm.bwd":     func(f Fold) { RMSNormBackward(y, x, x, x[:4], x[:3], 4, f) },
-		"softmax":         func(f Fold) { Softmax(y, x, 4, f) },
-		"softmax.bwd":     func(f Fold) { SoftmaxBackward(y, x, x, 4, f) },
-		"cross-entropy":   func(f Fold) { CrossEntropy(one[:3], y[:3], x, ints[:3], 4, f) },
-		"normalize":       func(f Fold) { Normalize(y, one[:3], x, 4, 1, f) },
-		"normalize.bwd":   func(f Fold) { NormalizeBackward(y, x, x, x[:3], 4, 1, f) },
-		"share":           func(f Fold) { ProbShare(y, x, 4, f) },
-		"share.bwd":       func(f Fold) { ProbShareBackward(y, x, x, 4, f) },
-		"combine":         func(f Fold) { CombineSlots(y[:3], x, ints[:12], 4, 1, f) },
-		"sum of squares":  func(f Fold) { SumSquares(x[:4], f) },
-		"aux loss":        func(f Fold) { AuxLoss(x, ints[:4], 4, 8, 1, inOrder, f, three, nil) },
-		"z loss":          func(f Fold) { ZLoss(x, 4, 1, f, three) },
-		"z loss.bwd":      func(f Fold) { ZLossBackward(y, x, 4, 1, 1, f) },
-		"norm weight":     func(f Fold) { RMSNormWeightBackward(y[:3], x, x, x[:4], 3, f) },
-		"attention":       func(f Fold) { attend(shape4, AttentionFolds{P: inOrder(1), Keys: f, DQ: four, Queries: four}, x[:4], x[:4], x[:4], x[:4]) },
-		"attention dq":    func(f Fold) { attend(shape4, AttentionFolds{P: inOrder(1), Keys: four, DQ: f, Queries: four}, x[:4], x[:4], x[:4], x[:4]) },
-		"attention dk dv": func(f Fold) { attend(shape4, AttentionFolds{P: inOrder(1), Keys: four, DQ: four, Queries: f}, x[:4], x[:4], x[:4], x[:4]) },
+		"rmsnorm":        func(f Fold) { RMSNorm(y, one[:3], x, x[:4], 4, 1, f) },
+		"rmsnorm.bwd":    func(f Fold) { RMSNormBackward(y, x, x, x[:4], x[:3], 4, f) },
+		"softmax":        func(f Fold) { Softmax(y, x, 4, f) },
+		"softmax.bwd":    func(f Fold) { SoftmaxBackward(y, x, x, 4, f) },
+		"cross-entropy":  func(f Fold) { CrossEntropy(one[:3], y[:3], x, ints[:3], 4, f) },
+		"normalize":      func(f Fold) { Normalize(y, one[:3], x, 4, 1, f) },
+		"normalize.bwd":  func(f Fold) { NormalizeBackward(y, x, x, x[:3], 4, 1, f) },
+		"share":          func(f Fold) { ProbShare(y, x, 4, f) },
+		"share.bwd":      func(f Fold) { ProbShareBackward(y, x, x, 4, f) },
+		"combine":        func(f Fold) { CombineSlots(y[:3], x, ints[:12], 4, 1, f) },
+		"sum of squares": func(f Fold) { SumSquares(x[:4], f) },
+		"aux loss":       func(f Fold) { AuxLoss(x, ints[:4], 4, 8, 1, inOrder, f, three, nil) },
+		"z loss":         func(f Fold) { ZLoss(x, 4, 1, f, three) },
+		"z loss.bwd":     func(f Fold) { ZLossBackward(y, x, 4, 1, 1, f) },
+		"norm weight":    func(f Fold) { RMSNormWeightBackward(y[:3], x, x, x[:4], 3, f) },
+		"attention": func(f Fold) {
+			attend(shape4, AttentionFolds{P: inOrder(1), Keys: f, DQ: four, Queries: four}, x[:4], x[:4], x[:4], x[:4])
+		},
+		"attention dq": func(f Fold) {
+			attend(shape4, AttentionFolds{P: inOrder(1), Keys: four, DQ: f, Queries: four}, x[:4], x[:4], x[:4], x[:4])
+		},
+		"attention dk dv": func(f Fold) {
+			attend(shape4, AttentionFolds{P: inOrder(1), Keys: four, DQ: four, Queries: f}, x[:4], x[:4], x[:4], x[:4])
+		},
 	} {
 		require.PanicsWithValue(t, lengthMessage, func() { do(three) }, name)
 		require.NotPanics(t, func() { do(four) }, name)

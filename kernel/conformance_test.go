@@ -96,7 +96,7 @@ func TestSumsInsideKernelsFollowTheirPlan(t *testing.T) {
 		loss, lse := make([]float32, 1), make([]float32, 1)
 		CrossEntropy(loss, lse, x, []int32{3}, n, f)
 		p := make([]float32, n)
-		CrossEntropyBackward(p, x, lse, []int32{3}, n, 1)
+		CrossEntropyBackward(p, x, lse, []int32{3}, n, 0, 1)
 		require.InDelta(t, float64(e[0]/sum), float64(p[0]), 1e-6, "cross-entropy by %s", order)
 
 		squares, products := make([]float32, n), make([]float32, n)

@@ -15,24 +15,58 @@ func Embedding[T libm.Float](y, w []T, ids []int32, d int) {
 	}
 }
 
+// EmbeddingPart is Embedding in a table of which only some rows are here: what lies elsewhere is absent, −0.
+//
+// Shapes: w (V,D), ids (rows) → y (rows,D). An id outside the V rows lies elsewhere.
+func EmbeddingPart[T libm.Float](y, w []T, ids []int32, d int) {
+	for i, id := range ids {
+		if at := int(id) * d; at >= 0 && at < len(w) {
+			copy(y[i*d:][:d], w[at:][:d])
+			continue
+		}
+		fill(y[i*d:][:d], Negzero[T]())
+	}
+}
+
+// LocalIDs counts ids from the first of a table's rows that are here.
+//
+// Shapes: ids (rows) → local (rows).
+func LocalIDs(local, ids []int32, first int32) {
+	for i, id := range ids {
+		local[i] = id - first
+	}
+}
+
 // EmbeddingBackward adds the gradients of a token's occurrences.
 //
 //	dw[v] = Σ over i with ids[i] = v of dy[i]
 //
-// Shapes:  dy (rows,D), ids (rows) → dw (V,D).
+// Shapes:  dy (rows,D), ids (rows) → dw (V,D). An id outside the V rows lies elsewhere.
 // Reduces: the occurrences of v in ascending i, by a fold for their number; a token that does not
 // occur has the empty sum, −0.
 func EmbeddingBackward[T libm.Float](dw, dy []T, ids []int32, d int, tokens func(n int) Fold) {
-	v := len(dw) / d
-	buf := borrowIndex(v + 1 + 2*len(ids))
-	defer indexPool.Put(buf)
-	start, sorted, inverse := (*buf)[:v+1], (*buf)[v+1:][:len(ids)], (*buf)[v+1+len(ids):]
-	Permute(sorted, inverse, start, ids, v, 1) // stable, so occurrences stay in token order
-	for i := range v {
-		at := sorted[start[i]:start[i+1]]
+	occurrences(ids, len(dw)/d, func(v int, at []int32) {
 		f := tokens(len(at))
 		need(f, len(at))
-		SumRowsAt(f, dw[i*d:][:d], dy, d, at)
+		SumRowsAt(f, dw[v*d:][:d], dy, d, at)
+	})
+}
+
+// occurrences shows of each id from 0 to v−1 where it stands in ids, ascending.
+func occurrences(ids []int32, v int, do func(id int, at []int32)) {
+	n := len(ids)
+	buf := borrowIndex(v + 2 + 3*n)
+	defer indexPool.Put(buf)
+	start, sorted, inverse, slots := (*buf)[:v+2], (*buf)[v+2:][:n], (*buf)[v+2+n:][:n], (*buf)[v+2+2*n:]
+	for i, id := range ids {
+		slots[i] = id
+		if id < 0 || int(id) >= v {
+			slots[i] = int32(v) // after all that are asked for
+		}
+	}
+	Permute(sorted, inverse, start, slots, v+1, 1) // stable, so occurrences stay in token order
+	for id := range v {
+		do(id, sorted[start[id]:start[id+1]])
 	}
 }
 

@@ -170,7 +170,7 @@ func TestEmbeddingAndLossGradients(t *testing.T) {
 	}
 	checkGrad(t, "cross-entropy", logits, total, func(dy []float64) []float64 {
 		d := make([]float64, len(logits))
-		CrossEntropyBackward(d, logits, lse, targets, v, dy[0])
+		CrossEntropyBackward(d, logits, lse, targets, v, 0, dy[0])
 		return d
 	})
 	require.Zero(t, loss[2], "an ignored target has no loss")

@@ -23,6 +23,51 @@ func CrossEntropy[T libm.Float](loss, lse, logits []T, targets []int32, v int, f
 	}
 }
 
+// RowMax is the largest of each row.
+//
+// Shapes: x (rows,V) → y (rows).
+func RowMax[T libm.Float](y, x []T, v int) {
+	for i := range y {
+		y[i] = largest(x[i*v:][:v])
+	}
+}
+
+// CrossEntropyPart is what a run of the vocabulary, from first on, has of CrossEntropy: the sum of its exponentials, and the target's
+// logit, absent (−0) where that lies elsewhere. Sums over all runs and m over all are for CrossEntropyJoin.
+//
+// Shapes:  logits (rows,V), m, targets (rows) → sum, target (rows). V is the run's.
+// Reduces: V, by f.
+func CrossEntropyPart[T libm.Float](sum, target, logits, m []T, targets []int32, v, first int, f Fold) {
+	need(f, v)
+	e := borrow[T](v)
+	defer giveBack(e)
+	for i, id := range targets {
+		row := logits[i*v:][:v]
+		expLess(*e, row, m[i])
+		sum[i] = Sum(f, *e, 1)
+		target[i] = Negzero[T]()
+		if at := int(id) - first; at >= 0 && at < v && id >= 0 {
+			target[i] = row[at]
+		}
+	}
+}
+
+// CrossEntropyJoin is CrossEntropy from what all runs have.
+//
+//	lse_i = m_i + log sum_i ;  loss_i = lse_i − target_i
+//
+// Shapes: m, sum, target, targets (rows) → loss, lse (rows). A target of −1 is left out: loss 0.
+// Units:  nats.
+func CrossEntropyJoin[T libm.Float](loss, lse, m, sum, target []T, targets []int32) {
+	for i, id := range targets {
+		lse[i] = m[i] + libm.LogOf(sum[i])
+		loss[i] = 0
+		if id >= 0 {
+			loss[i] = lse[i] - target[i]
+		}
+	}
+}
+
 // logSumExp is m + log Σ exp(x − m); e takes the exponentials.
 func logSumExp[T libm.Float](e, x []T, f Fold) T {
 	m := largest(x)
@@ -47,10 +92,11 @@ func largest[T libm.Float](x []T) T {
 	return m
 }
 
-// CrossEntropyBackward is dlogits = scale·(exp(x − lse) − [v = target]); 0 where the target is −1.
+// CrossEntropyBackward is dlogits = scale·(exp(x − lse) − [v = target]); 0 where the target is −1. The logits may be a run
+// of the vocabulary from first on.
 //
-// Shapes: logits (rows,V), lse, targets (rows) → dlogits (rows,V).
-func CrossEntropyBackward[T libm.Float](dlogits, logits, lse []T, targets []int32, v int, scale T) {
+// Shapes: logits (rows,V), lse, targets (rows) → dlogits (rows,V). V is the run's.
+func CrossEntropyBackward[T libm.Float](dlogits, logits, lse []T, targets []int32, v, first int, scale T) {
 	for i, target := range targets {
 		row, d := logits[i*v:][:v], dlogits[i*v:][:v]
 		if target < 0 {
@@ -61,6 +107,8 @@ func CrossEntropyBackward[T libm.Float](dlogits, logits, lse []T, targets []int3
 		for j := range d {
 			d[j] *= scale
 		}
-		d[target] = (libm.ExpOf(row[target]-lse[i]) - 1) * scale
+		if at := int(target) - first; at >= 0 && at < v {
+			d[at] = (libm.ExpOf(row[at]-lse[i]) - 1) * scale
+		}
 	}
 }

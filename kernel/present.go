@@ -48,18 +48,13 @@ func visitPresent(f Fold, s reduce.Step, present []int32, do func(i int)) {
 //
 //	dw[v] = Σ over i of dy[i], absent where ids[i] ≠ v
 //
-// Shapes:  dy (rows,D), ids (rows) → dw (V,D).
+// Shapes:  dy (rows,D), ids (rows) → dw (V,D). An id outside the V rows lies elsewhere.
 // Reduces: the rows, by f.
 func EmbeddingBackwardAll[T libm.Float](dw, dy []T, ids []int32, d int, f Fold) {
 	need(f, len(ids))
-	v := len(dw) / d
-	buf := borrowIndex(v + 1 + 2*len(ids))
-	defer indexPool.Put(buf)
-	start, sorted, inverse := (*buf)[:v+1], (*buf)[v+1:][:len(ids)], (*buf)[v+1+len(ids):]
-	Permute(sorted, inverse, start, ids, v, 1)
-	for i := range v {
-		SumPresent(f, dw[i*d:][:d], dy, d, sorted[start[i]:start[i+1]])
-	}
+	occurrences(ids, len(dw)/d, func(v int, at []int32) {
+		SumPresent(f, dw[v*d:][:d], dy, d, at)
+	})
 }
 
 // GroupedMatMulWeightAll is GroupedMatMulWeight cut by token: every token is a leaf of every expert's sum, absent where

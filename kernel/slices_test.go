@@ -77,7 +77,7 @@ func checkCrossEntropy(t *testing.T, logits []float32, width int, f Fold) {
 	got, want, wantLSE := make([]float32, len(logits)), make([]float32, len(logits)), make([]float32, rows)
 	targets[rows-1] = int32(width - 1)
 	CrossEntropy(loss, lse, logits, targets, width, f)
-	CrossEntropyBackward(got, logits, lse, targets, width, 0.3)
+	CrossEntropyBackward(got, logits, lse, targets, width, 0, 0.3)
 	for i, target := range targets {
 		row, d := logits[i*width:][:width], want[i*width:][:width]
 		m := largest(row)

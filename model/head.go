@@ -1,0 +1,165 @@
+package model
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/lowp"
+	"firstbit/parallel"
+	"firstbit/reduce"
+)
+
+// Head is the projection to the vocabulary and the cross-entropy. A tensor-parallel rank has the logits of part of the
+// vocabulary for all its rows, and with the others the loss of each.
+//
+// Shapes: x (rows/tp,D), targets (rows).
+type Head struct {
+	W  *device.Param // (V/tp,D); the embedding's when tied
+	TP parallel.Member
+
+	// Join adds the sum of the losses over the ranks that share its sequences; nil: that waits for the end of the step.
+	Join func(dev *device.Device, label string, sum *device.Tensor) *device.Tensor
+
+	x, logits, lse, targets *device.Tensor // of all rows
+}
+
+var (
+	crossEntropy = &device.Kernel{Name: "cross_entropy", Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
+		Run: device.Width(runLoss[float32], runLoss[float64])}
+	crossEntropyBackward = &device.Kernel{Name: "cross_entropy.bwd", Run: device.Width(runLossBackward[float32], runLossBackward[float64])}
+	sumKernel            = &device.Kernel{Name: "sum", Fixed: reduce.MustPlan("tokens:seq/fp32"), Tokens: "tokens", Run: device.Width(runSum[float32], runSum[float64])}
+
+	// The cross-entropy in pieces between which ranks with parts of the vocabulary meet.
+	rowMax           = &device.Kernel{Name: "row_max", Run: device.Width(runRowMax[float32], runRowMax[float64])}
+	crossEntropyPart = &device.Kernel{Name: "cross_entropy.part", Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
+		Run: device.Width(runLossPart[float32], runLossPart[float64])}
+	crossEntropyJoin = &device.Kernel{Name: "cross_entropy.join", Run: device.Width(runLossJoin[float32], runLossJoin[float64])}
+)
+
+// Forward returns the sum of the tokens' losses, in nats.
+func (h *Head) Forward(dev *device.Device, x, targets *device.Tensor) *device.Tensor {
+	h.x, h.targets = h.TP.Gather(dev, "logits.gather", x, 1), targets
+	f := device.MasterFormat(x.Format)
+	h.logits = dev.MatMulNTIn(f, "logits", h.x, h.W.W) // (rows,V/tp)
+	loss := h.losses(dev, f)
+
+	c := dev.Open("loss_sum", sumKernel)
+	c.Read("loss", loss)
+	sum := c.Write("sum", f, 1)
+	c.Do()
+	if h.Join != nil {
+		sum = h.Join(dev, "loss_sum.join", sum)
+	}
+	return sum
+}
+
+// losses is every row's loss; it keeps lse.
+func (h *Head) losses(dev *device.Device, f lowp.Format) *device.Tensor {
+	if h.TP.Size() > 1 {
+		return h.lossesOfParts(dev, f)
+	}
+	rows := h.logits.Rows()
+	c := dev.Open("loss", crossEntropy)
+	c.Read("logits", h.logits)
+	c.Read("targets", h.targets)
+	loss := c.Write("loss", f, rows)
+	h.lse = c.Write("lse", f, rows)
+	c.Do()
+	return loss
+}
+
+// lossesOfParts is losses where each rank has some of the logits.
+func (h *Head) lossesOfParts(dev *device.Device, f lowp.Format) *device.Tensor {
+	rows := h.logits.Rows()
+	c := dev.Open("loss.max", rowMax)
+	c.Read("logits", h.logits)
+	m := c.Write("max", f, rows)
+	c.Do()
+	m = h.TP.Largest(dev, "loss.max.all", m)
+
+	c = dev.Open("loss.part", crossEntropyPart)
+	c.Shards = h.TP.Size()
+	c.Read("logits", h.logits)
+	c.Read("max", m)
+	c.Read("targets", h.targets)
+	h.first(c)
+	sum := c.Write("sum", f, rows)
+	target := c.Write("target", f, rows)
+	c.Do()
+	sum = h.TP.AllReduce(dev, "loss.sum.all", sum)
+	target = h.TP.AllReduce(dev, "loss.target.all", target) // one rank has it, so the sum is exact
+
+	c = dev.Open("loss", crossEntropyJoin)
+	c.Read("max", m)
+	c.Read("sum", sum)
+	c.Read("target", target)
+	c.Read("targets", h.targets)
+	loss := c.Write("loss", f, rows)
+	h.lse = c.Write("lse", f, rows)
+	c.Do()
+	return loss
+}
+
+// first passes which token the rank's first logit is of.
+func (h *Head) first(c *device.Call) {
+	if h.TP.Size() > 1 {
+		c.ReadScalar("first", float64(h.TP.Index*h.W.W.Rows()))
+	}
+}
+
+// Logits are those of the last Forward, (rows,V/tp).
+func (h *Head) Logits() *device.Tensor { return h.logits }
+
+// Backward starts from dloss = scale, one over the tokens of the global batch.
+func (h *Head) Backward(dev *device.Device, scale float64) *device.Tensor {
+	c := dev.Open("logits.dx", crossEntropyBackward)
+	c.Read("logits", h.logits)
+	c.Read("lse", h.lse)
+	c.Read("targets", h.targets)
+	c.ReadScalar("scale", scale)
+	h.first(c)
+	d := c.Write("dlogits", h.x.Format, h.logits.Shape()...)
+	c.Do()
+	dev.Accumulate("logits.grad", h.W, dev.MatMulTN("logits.dw", d, h.x)) // (V/tp,D)
+	dh := dev.ShardNN("logits.dh", d, h.W.W, h.TP.Size())                 // (rows,D)
+	return h.TP.Scatter(dev, "logits.dh.scatter", dh, 1, h.x.Format)      // (rows/tp,D)
+}
+
+func runLoss[T libm.Float](c *device.Call) {
+	l := c.In[0].Tensor
+	kernel.CrossEntropy(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](l), c.In[1].I32(), l.Cols(), c.Fold("vocab", l.Cols()))
+}
+
+func runLossBackward[T libm.Float](c *device.Call) {
+	l := c.In[0].Tensor
+	kernel.CrossEntropyBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](l), device.Data[T](c.In[1].Tensor), c.In[2].I32(), l.Cols(), firstOf(c), T(c.Scalar("scale")))
+}
+
+// firstOf is the token of the first logit: 0 unless a rank has part of the vocabulary.
+func firstOf(c *device.Call) int {
+	if s := c.Scalars; len(s) > 0 && s[len(s)-1].Name == "first" {
+		return int(s[len(s)-1].Value)
+	}
+	return 0
+}
+
+func runRowMax[T libm.Float](c *device.Call) {
+	l := c.In[0].Tensor
+	kernel.RowMax(device.Data[T](c.Out[0].Tensor), device.Data[T](l), l.Cols())
+}
+
+func runLossPart[T libm.Float](c *device.Call) {
+	l := c.In[0].Tensor
+	kernel.CrossEntropyPart(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](l), device.Data[T](c.In[1].Tensor),
+		c.In[2].I32(), l.Cols(), firstOf(c), c.Fold("vocab", l.Cols()))
+}
+
+func runLossJoin[T libm.Float](c *device.Call) {
+	in := func(i int) []T { return device.Data[T](c.In[i].Tensor) }
+	kernel.CrossEntropyJoin(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), in(0), in(1), in(2), c.In[3].I32())
+}
+
+func runSum[T libm.Float](c *device.Call) {
+	x := c.In[0].Tensor
+	device.Data[T](c.Out[0].Tensor)[0] = kernel.Sum(c.Fold("tokens", x.Len()), device.Data[T](x), 1)
+}
