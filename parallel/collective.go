@@ -11,39 +11,29 @@ import (
 	"firstbit/reduce"
 )
 
+// In a group of one, and for a Member without a Group, a collective is no Call: what it would add or gather is its own.
+
 // The collectives that add, by the format in which each hop rounds. With tuned=true the tuner sets order and
 // channels by the size of the message and the number of ranks and nodes.
 var (
-	allReduce     = adding("all_reduce", runAllReduce[float32], runAllReduce[float64])
-	reduceScatter = adding(scatterName, addAll[float32], addAll[float64])
+	allReduce     = adding("all_reduce")
+	reduceScatter = adding("reduce_scatter")
 	allGather     = &device.Kernel{Name: "all_gather"}
 	sumCounts     = &device.Kernel{Name: "all_reduce.int"}
 )
 
-const scatterName = "reduce_scatter"
-
 // adder is a collective that adds: one kernel for each format, for the plan says in which a partial sum is held.
-type adder struct {
-	kernels map[lowp.Format]*device.Kernel
-	work    func(calls []*device.Call, m Member)
-}
+type adder map[lowp.Format]*device.Kernel
 
-func adding(name string, narrow, wide func(calls []*device.Call, m Member)) adder {
-	a := adder{kernels: map[lowp.Format]*device.Kernel{}}
+func adding(name string) adder {
+	a := adder{}
 	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16} {
 		acc := "/" + f.String()
-		a.kernels[f] = &device.Kernel{Name: name, Fixed: reduce.MustPlan("ranks:ring" + acc + "; channels=1; ring=1; communicators=1; tuned=false|true"),
+		a[f] = &device.Kernel{Name: name, Fixed: reduce.MustPlan("ranks:ring" + acc + "; channels=1; ring=1; communicators=1; tuned=false|true"),
 			Fast:      reduce.MustPlan("ranks:ring" + acc + "; channels=4; ring=1; communicators=1; tuned=true|false"),
 			Canonical: reduce.MustPlan("ranks:pairwise/fp32")}
 	}
-	a.kernels[lowp.FP64] = a.kernels[lowp.FP32]
-	a.work = func(calls []*device.Call, m Member) {
-		if calls[0].In[0].Format == lowp.FP64 {
-			wide(calls, m)
-			return
-		}
-		narrow(calls, m)
-	}
+	a[lowp.FP64] = a[lowp.FP32]
 	return a
 }
 
@@ -61,16 +51,28 @@ func (m Member) open(dev *device.Device, label string, k *device.Kernel) *device
 // Shapes: x (…) → y (…).
 // Reduces: the ranks.
 func (m Member) AllReduce(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
-	c := m.open(dev, label, allReduce.kernels[x.Format])
+	if m.Size() == 1 {
+		return x
+	}
+	c := m.open(dev, label, allReduce[x.Format])
 	c.Read("x", x)
 	y := c.Write("y", x.Format, x.Shape()...)
-	c.Body = func(c *device.Call) { m.meet(c, func(calls []*device.Call) { allReduce.work(calls, m) }) }
+	c.Body = func(c *device.Call) {
+		m.meet(c, func(calls []*device.Call) {
+			m.add(calls, 0)
+			sum := calls[0].Out[0].Tensor
+			each(calls[1:], sum.Len(), func(c *device.Call) { c.Out[0].CopyAt(0, sum) })
+		})
+	}
 	c.Do()
 	return y
 }
 
 // SumCounts adds whole numbers over the members, in place; their order is nothing.
 func (m Member) SumCounts(dev *device.Device, label string, x *device.Tensor) {
+	if m.Size() == 1 {
+		return
+	}
 	c := m.open(dev, label, sumCounts)
 	c.Read("x", x)
 	c.Update("y", x)
@@ -99,11 +101,14 @@ func Shard(n, size, i int) (lo, hi int) {
 // Shapes: x (n) → y (shard of n).
 // Reduces: the ranks.
 func (m Member) ReduceScatter(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	if m.Size() == 1 {
+		return x
+	}
 	lo, hi := Shard(x.Len(), m.Size(), m.Index)
-	c := m.open(dev, label, reduceScatter.kernels[x.Format])
+	c := m.open(dev, label, reduceScatter[x.Format])
 	c.Read("x", x)
 	y := c.Write("y", x.Format, hi-lo)
-	c.Body = func(c *device.Call) { m.meet(c, func(calls []*device.Call) { reduceScatter.work(calls, m) }) }
+	c.Body = func(c *device.Call) { m.meet(c, func(calls []*device.Call) { m.add(calls, 1) }) }
 	c.Do()
 	return y
 }
@@ -112,6 +117,9 @@ func (m Member) ReduceScatter(dev *device.Device, label string, x *device.Tensor
 //
 // Shapes: x (shard of n) → y (n).
 func (m Member) AllGather(dev *device.Device, label string, x *device.Tensor, n int) *device.Tensor {
+	if m.Size() == 1 {
+		return x
+	}
 	c := m.open(dev, label, allGather)
 	c.Read("x", x)
 	c.ReadScalar("n", float64(n))
@@ -130,19 +138,22 @@ func (m Member) AllGather(dev *device.Device, label string, x *device.Tensor, n 
 	return y
 }
 
-func runAllReduce[T libm.Float](calls []*device.Call, m Member) {
-	addAll[T](calls, m)
-	sum := calls[0].Out[0].Tensor
-	each(calls[1:], sum.Len(), func(c *device.Call) { c.Out[0].CopyAt(0, sum) })
+// add adds what the members bring, part by part, each into the output of the member that is to have it: the first has all
+// of it where outer is 0, else each its shard of so many blocks.
+func (m Member) add(calls []*device.Call, outer int) {
+	if calls[0].In[0].Format == lowp.FP64 {
+		addAll[float64](calls, m, outer)
+		return
+	}
+	addAll[float32](calls, m, outer)
 }
 
-// addAll adds what the members bring, part by part, each into the output of the member that is to have it.
-func addAll[T libm.Float](calls []*device.Call, m Member) {
+func addAll[T libm.Float](calls []*device.Call, m Member, outer int) {
 	in := make([][]T, len(calls))
 	for i, c := range calls {
 		in[i] = device.Data[T](c.In[0].Tensor)
 	}
-	parts := m.partsOf(calls[0])
+	parts := m.partsOf(calls[0], outer)
 	pieces := make([]kernel.Piece[T], len(parts))
 	for i, p := range parts {
 		pieces[i] = kernel.Piece[T]{Dst: device.Data[T](calls[p.to].Out[0].Tensor)[p.from:][:p.Hi-p.Lo], At: p.Lo, Fold: p.fold}

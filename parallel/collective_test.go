@@ -215,7 +215,7 @@ func stride() int {
 func TestCollectivesAreTheirDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 4))
 	moved := 0 // elements for which the order matters at all
-	for ranks := 1; ranks <= 33; ranks += stride() {
+	for ranks := 2; ranks <= 33; ranks += stride() {
 		for _, f := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP64} {
 			node := []int{1, 4, 8}[r.IntN(3)]
 			n := []int{0, 1, ranks - 1, ranks + 1, 3*ranks + 2, 97}[r.IntN(6)]

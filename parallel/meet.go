@@ -19,6 +19,8 @@ type Group struct {
 	// The last to come to a meeting sets these, while the others wait.
 	at       *meeting // the next one
 	messages map[message][]part
+
+	office
 }
 
 // Member is a rank's place in a group. One without a group is alone: what it would add or gather is its own.
@@ -59,12 +61,12 @@ func (m Member) meet(c *device.Call, work func(calls []*device.Call)) {
 	at, rank := g.at, g.Ranks[m.Index]
 	at.calls[m.Index] = c
 	if at.came.Add(1) < int32(len(g.Ranks)) {
-		g.world.wait(rank, c, at)
+		g.world.wait(rank, c, at.over)
 		return
 	}
 	if err := g.clash(at.calls); err != nil {
 		g.world.errs[g.Ranks[0]] = err // which waits, so nobody else writes there
-		g.world.wait(rank, c, at)
+		g.world.wait(rank, c, at.over)
 		return
 	}
 	work(at.calls)
@@ -84,7 +86,7 @@ func (g *Group) clash(calls []*device.Call) error {
 			return fmt.Errorf("parallel: ranks of group %s meet in different calls: rank %d in %s %s", g.Name, g.Ranks[i], describe(c), why)
 		}
 	}
-	return nil
+	return g.unexpected(calls)
 }
 
 func describe(c *device.Call) string {
@@ -113,7 +115,7 @@ func disagree(a, b *device.Call) string {
 		if x.Format != y.Format {
 			return fmt.Sprintf("%s is %s and %s", a.In[i].Name, x.Format, y.Format)
 		}
-		if a.Kernel != allGather && !slices.Equal(x.Shape(), y.Shape()) { // shards differ in length
+		if !alike(a.Kernel, x, y) {
 			return fmt.Sprintf("%s is %s and %s", a.In[i].Name, shape(x), shape(y))
 		}
 	}
@@ -123,15 +125,30 @@ func disagree(a, b *device.Call) string {
 	return ""
 }
 
+// alike tells whether two members may bring these: shards differ in length, and what is sent to each in rows.
+func alike(k *device.Kernel, x, y *device.Tensor) bool {
+	switch k {
+	case allGather:
+		return true
+	case allToAll:
+		return width(x) == width(y)
+	}
+	return slices.Equal(x.Shape(), y.Shape())
+}
+
 // misfit says why a member's Call cannot be its own; empty: it can.
 func misfit(c *device.Call, member, size int) string {
-	if c.Kernel != allGather {
-		return ""
-	}
-	n := int(c.Scalar("n"))
-	lo, hi := Shard(n, size, member)
-	if have := c.In[0].Len(); have != hi-lo {
-		return fmt.Sprintf("brings a shard of %d of %d elements: must be %d", have, n, hi-lo)
+	switch c.Kernel {
+	case allGather:
+		n := int(c.Scalar("n"))
+		lo, hi := Shard(n, size, member)
+		if have := c.In[0].Len(); have != hi-lo {
+			return fmt.Sprintf("brings a shard of %d of %d elements: must be %d", have, n, hi-lo)
+		}
+	case allToAll:
+		if have, sent := rows(c.In[0].Tensor), total(c.In[1].I32()); have != sent {
+			return fmt.Sprintf("brings %d rows and sends %d", have, sent)
+		}
 	}
 	return ""
 }

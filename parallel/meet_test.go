@@ -303,31 +303,6 @@ func TestTwoGroupsWithMistakesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestLayout(t *testing.T) {
-	for text, want := range map[string]int{"": 1, "dp=1": 1, "dp=8": 8, "dp=2432": 2432, "dp=16384": MaxRanks} {
-		l, err := ParseLayout(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, l.World())
-		again, err := ParseLayout(l.String())
-		require.NoError(t, err)
-		require.Equal(t, l, again)
-	}
-	for text, want := range map[string]string{
-		"dp":        `layout "dp": "dp": must be AXIS=N with the axis dp`,
-		"8":         `layout "8": "8": must be AXIS=N with the axis dp`,
-		"tp=2":      `layout "tp=2": "tp=2": must be AXIS=N with the axis dp`,
-		"dp=2,dp=2": `layout "dp=2,dp=2": dp: given twice`,
-		"dp=2,":     `layout "dp=2,": "": must be AXIS=N with the axis dp`,
-		"dp=0":      `layout "dp=0": dp=0: must be from 1 to 16384`,
-		"dp=-1":     `layout "dp=-1": dp=-1: must be from 1 to 16384`,
-		"dp=16385":  `layout "dp=16385": dp=16385: must be from 1 to 16384`,
-		"dp=1e2":    `layout "dp=1e2": dp=1e2: must be from 1 to 16384`,
-	} {
-		_, err := ParseLayout(text)
-		require.EqualError(t, err, want, text)
-	}
-}
-
 // Shards are contiguous, in order, and all of the elements; only the last ones may be shorter, or empty.
 func TestShard(t *testing.T) {
 	for size := 1; size <= 33; size++ {

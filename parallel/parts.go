@@ -1,6 +1,8 @@
 package parallel
 
 import (
+	"slices"
+
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/reduce"
@@ -16,7 +18,7 @@ type part struct {
 
 // message is all that the parts of a collective depend on, but for arrival.
 type message struct {
-	scatter  bool
+	outer    int // blocks of which each member has a shard; 0: the first has all
 	elements int
 	plan     string
 }
@@ -26,13 +28,13 @@ const maxMessages = 256
 
 // partsOf cuts the message of a collective that adds. At thousands of ranks a ring has as many orders, so a group keeps the parts of
 // every message. Only who does the work of a meeting comes here, and a group has one at a time.
-func (g *Group) partsOf(lead *device.Call) []part {
-	m := message{lead.Kernel.Name == scatterName, lead.In[0].Len(), lead.Plan.String()}
+func (g *Group) partsOf(lead *device.Call, outer int) []part {
+	m := message{outer, lead.In[0].Len(), lead.Plan.String()}
 	if parts, ok := g.messages[m]; ok {
 		return parts
 	}
 	parts := g.cut(m, lead.Plan)
-	g.fold(parts, m.scatter, lead)
+	g.fold(parts, outer > 0, lead)
 	if !lead.Plan.Order("ranks").Arrives() {
 		if g.messages == nil || len(g.messages) == maxMessages {
 			g.messages = map[message][]part{}
@@ -45,8 +47,8 @@ func (g *Group) partsOf(lead *device.Call) []part {
 // cut is what an all-reduce adds for its first member, whose sums the others copy, or a reduce-scatter for each.
 func (g *Group) cut(m message, plan reduce.Plan) []part {
 	cut := kernel.Partition{Elements: m.elements, Ranks: g.Size(), Channels: plan.Int("channels")}
-	if m.scatter {
-		return g.cutShards(cut)
+	if m.outer > 0 {
+		return cutShards(cut, m.outer)
 	}
 	var places []kernel.Place
 	switch plan.Order("ranks").Kind() {
@@ -66,16 +68,24 @@ func (g *Group) cut(m message, plan reduce.Plan) []part {
 	return parts
 }
 
-// cutShards leaves every shard to its owner. Channels cut each shard.
-func (g *Group) cutShards(cut kernel.Partition) []part {
+// cutShards leaves every shard to its owner. Channels cut each shard, which lies in so many blocks.
+func cutShards(cut kernel.Partition, outer int) []part {
 	var parts []part
+	block := cut.Elements / outer
 	for owner := range cut.Ranks {
-		lo, hi := Shard(cut.Elements, cut.Ranks, owner)
+		lo, hi := Shard(block, cut.Ranks, owner)
+		n := hi - lo
 		for channel := range cut.Channels {
-			if a, b := kernel.Cut(hi-lo, cut.Channels, channel, 1); a < b {
-				parts = append(parts, part{Place: kernel.Place{Lo: lo + a, Hi: lo + b, Channel: channel, Part: owner}, to: owner, from: a})
+			for a, b := kernel.Cut(outer*n, cut.Channels, channel, 1); a < b; {
+				at := a/n*block + lo + a%n
+				end := min(b, (a/n+1)*n)
+				parts = append(parts, part{Place: kernel.Place{Lo: at, Hi: at + end - a, Channel: channel, Part: owner}, to: owner, from: a})
+				a = end
 			}
 		}
+	}
+	if outer > 1 { // as they lie, so that neighbours can be added together
+		slices.SortFunc(parts, func(a, b part) int { return a.Lo - b.Lo })
 	}
 	return parts
 }

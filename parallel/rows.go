@@ -2,12 +2,64 @@ package parallel
 
 import (
 	"firstbit/device"
+	"firstbit/libm"
 	"firstbit/lowp"
 )
 
-// The collectives of layers work on rows. outer is the number of blocks that the rows of the whole are cut into before the
-// members are: 1 where members have contiguous rows, B where each has a part of every sequence. In a group of one all of them
-// return what they are given, without a Call.
+// The collectives of layers work on rows: the elements of a tensor of one dimension, else what its last one holds. outer is the
+// number of blocks that the rows of the whole are cut into before the members are: 1 where members have contiguous rows, B where
+// each has a part of every sequence. In a group of one all of them return what they are given, without a Call.
+
+var (
+	gatherRows = &device.Kernel{Name: "all_gather"}
+	slice      = &device.Kernel{Name: "slice"}
+	largest    = &device.Kernel{Name: "all_reduce.max"}
+)
+
+// rows is the number of rows of a tensor.
+func rows(x *device.Tensor) int {
+	if len(x.Shape()) == 1 {
+		return x.Len()
+	}
+	return x.Rows()
+}
+
+// width is the number of elements of a row.
+func width(x *device.Tensor) int {
+	if len(x.Shape()) == 1 {
+		return 1
+	}
+	return x.Cols()
+}
+
+// writeRows declares an output of so many rows like those of x.
+func writeRows(c *device.Call, x *device.Tensor, f lowp.Format, rows int) *device.Tensor {
+	if len(x.Shape()) == 1 {
+		return c.Write("y", f, rows)
+	}
+	return c.Write("y", f, rows, x.Cols())
+}
+
+// move copies n elements.
+func move(to *device.Tensor, at int, from *device.Tensor, lo, n int) {
+	switch {
+	case from.I32() != nil:
+		copy(to.I32()[at:at+n], from.I32()[lo:])
+	case from.F64() != nil:
+		copy(to.F64()[at:at+n], from.F64()[lo:])
+	default:
+		copy(to.F32()[at:at+n], from.F32()[lo:])
+	}
+}
+
+// parted is x's rows in each part of so many: none may be left over.
+func parted(x *device.Tensor, parts int) int {
+	n := rows(x)
+	if n%parts != 0 {
+		panic("parallel: the rows do not divide over blocks and members")
+	}
+	return n / parts
+}
 
 // Gather is every member's rows, one after another in each block.
 //
@@ -16,7 +68,24 @@ func (m Member) Gather(dev *device.Device, label string, x *device.Tensor, outer
 	if m.Size() == 1 {
 		return x
 	}
-	panic("parallel: Gather")
+	run := parted(x, outer) * width(x)
+	c := m.open(dev, label, gatherRows)
+	c.Read("x", x)
+	c.ReadScalar("outer", float64(outer))
+	y := writeRows(c, x, x.Format, m.Size()*rows(x))
+	c.Body = func(c *device.Call) {
+		m.meet(c, func(calls []*device.Call) {
+			whole := calls[0].Out[0].Tensor
+			for i, from := range calls {
+				for o := range outer {
+					move(whole, (o*len(calls)+i)*run, from.In[0].Tensor, o*run, run)
+				}
+			}
+			each(calls[1:], whole.Len(), func(c *device.Call) { c.Out[0].CopyAt(0, whole) })
+		})
+	}
+	c.Do()
+	return y
 }
 
 // Scatter is the sum of every member's x, of which each keeps its own rows, in format f. Partial sums come at master
@@ -28,7 +97,14 @@ func (m Member) Scatter(dev *device.Device, label string, x *device.Tensor, oute
 	if m.Size() == 1 {
 		return x
 	}
-	panic("parallel: Scatter")
+	n := parted(x, outer*m.Size())
+	c := m.open(dev, label, reduceScatter[f])
+	c.Read("x", x)
+	c.ReadScalar("outer", float64(outer))
+	y := writeRows(c, x, f, outer*n)
+	c.Body = func(c *device.Call) { m.meet(c, func(calls []*device.Call) { m.add(calls, outer) }) }
+	c.Do()
+	return y
 }
 
 // Slice is a member's own rows of what every member has; no one meets.
@@ -38,36 +114,51 @@ func (m Member) Slice(dev *device.Device, label string, x *device.Tensor, outer 
 	if m.Size() == 1 {
 		return x
 	}
-	panic("parallel: Slice")
+	n := parted(x, outer*m.Size())
+	c := dev.Open(label, slice)
+	c.Read("x", x)
+	c.ReadScalar("ranks", float64(m.Size()))
+	c.ReadScalar("index", float64(m.Index))
+	c.ReadScalar("outer", float64(outer))
+	y := writeRows(c, x, x.Format, outer*n)
+	c.Body = func(c *device.Call) {
+		run := n * width(x)
+		for o := range outer {
+			move(c.Out[0].Tensor, o*run, c.In[0].Tensor, (o*m.Size()+m.Index)*run, run)
+		}
+	}
+	c.Do()
+	return y
 }
 
-// Largest is the largest of every member's x, element by element.
+// Largest is the largest of every member's x, element by element; NaN where one has it.
 //
 // Shapes: x (…) → y (…).
 func (m Member) Largest(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
 	if m.Size() == 1 {
 		return x
 	}
-	panic("parallel: Largest")
-}
-
-// AllToAll sends rows to every member, and returns the rows that every member sent, one member's after another's. send and
-// receive are the rows for and from each.
-//
-// Shapes: x (Σ send,D) → y (Σ receive,D).
-func (m Member) AllToAll(dev *device.Device, label string, x *device.Tensor, send, receive []int) *device.Tensor {
-	if m.Size() == 1 {
-		return x
+	c := m.open(dev, label, largest)
+	c.Read("x", x)
+	y := c.Write("y", x.Format, x.Shape()...)
+	c.Body = func(c *device.Call) {
+		m.meet(c, func(calls []*device.Call) {
+			most := calls[0].Out[0].Tensor
+			most.CopyAt(0, calls[0].In[0].Tensor)
+			for _, c := range calls[1:] {
+				larger(most.F32(), c.In[0].F32())
+				larger(most.F64(), c.In[0].F64())
+			}
+			each(calls[1:], most.Len(), func(c *device.Call) { c.Out[0].CopyAt(0, most) })
+		})
 	}
-	panic("parallel: AllToAll")
+	c.Do()
+	return y
 }
 
-// Send gives x to a member, who takes it with Recv under the same scope and label, in the same step, microbatch and phase. It does not wait.
-func (m Member) Send(dev *device.Device, label string, to int, x *device.Tensor) {
-	panic("parallel: Send")
-}
-
-// Recv waits for what a member sends.
-func (m Member) Recv(dev *device.Device, label string, from int, f lowp.Format, shape ...int) *device.Tensor {
-	panic("parallel: Recv")
+// larger keeps the larger of each two; of two zeros +0, so that the order is nothing.
+func larger[T libm.Float](y, x []T) {
+	for i := range y {
+		y[i] = max(y[i], x[i])
+	}
 }

@@ -22,17 +22,21 @@ type World struct {
 	members map[string][]Member // by axis and rank
 
 	// What a rank writes, it writes at its own place and before it counts down, so whoever counts down to 0 sees all.
-	running atomic.Int64   // ranks that neither wait nor have ended
-	waiting []*device.Call // by rank: the Call in which it waits, or nil
-	ended   []bool         // by rank
-	errs    []error        // by rank: what its body returned, or what is wrong with the meeting that it waits in
-	err     error          // of the run, once nobody runs
+	running atomic.Int64    // ranks that neither wait nor have ended
+	waiting []*device.Call  // by rank: the Call in which it waits, or nil
+	wake    []chan struct{} // by rank: what it waits for has been sent
+	ended   []bool          // by rank
+	errs    []error         // by rank: what its body returned, or what is wrong with the meeting that it waits in
+	err     error           // of the run, once nobody runs
 }
 
 // NewWorld makes the groups of a layout.
 func NewWorld(l Layout, node int) *World {
 	n := l.World()
-	w := &World{Layout: l.Full(), Node: node, waiting: make([]*device.Call, n), ended: make([]bool, n), errs: make([]error, n)}
+	w := &World{Layout: l.Full(), Node: node, waiting: make([]*device.Call, n), wake: make([]chan struct{}, n), ended: make([]bool, n), errs: make([]error, n)}
+	for i := range w.wake {
+		w.wake[i] = make(chan struct{}, 1)
+	}
 	w.form()
 	return w
 }
@@ -92,11 +96,11 @@ func (w *World) Run(body func(r Rank) error) error {
 	return w.err
 }
 
-// wait holds a rank in a Call until the meeting is over.
-func (w *World) wait(rank int, where *device.Call, at *meeting) {
+// wait holds a rank in a Call until the meeting is over, or what it waits for is there.
+func (w *World) wait(rank int, where *device.Call, over <-chan struct{}) {
 	w.waiting[rank] = where
 	w.pause()
-	<-at.over
+	<-over
 	if w.err != nil {
 		panic(stop{})
 	}
@@ -118,6 +122,9 @@ func (w *World) pause() {
 	for _, g := range w.groups { // those who wait anywhere
 		close(g.at.over)
 	}
+	for _, c := range w.wake { // empty, for nobody runs who was woken
+		c <- struct{}{}
+	}
 }
 
 // outcome is what went wrong, once nobody runs; nil: nothing.
@@ -128,7 +135,7 @@ func (w *World) outcome() error {
 	if slices.ContainsFunc(w.waiting, func(c *device.Call) bool { return c != nil }) {
 		return errors.New("parallel: ranks wait for ever: " + w.standing())
 	}
-	return nil
+	return w.undelivered()
 }
 
 // standing is where every rank stands: those that wait for one thing together.
@@ -138,6 +145,9 @@ func (w *World) standing() string {
 		switch {
 		case where != nil:
 			what := "waits in " + describe(where)
+			if where.Peer != "" {
+				what += " for " + where.Peer
+			}
 			ranks[what] = append(ranks[what], r)
 		case w.ended[r]:
 			ranks["has ended"] = append(ranks["has ended"], r)

@@ -1,0 +1,83 @@
+package parallel
+
+import (
+	"fmt"
+
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+var allToAll = &device.Kernel{Name: "all_to_all"}
+
+// AllToAll sends rows to every member, and returns the rows that every member sent, one member's after another's. send and
+// receive are the rows for and from each.
+//
+// Shapes: x (Σ send,D) → y (Σ receive,D).
+func (m Member) AllToAll(dev *device.Device, label string, x *device.Tensor, send, receive []int) *device.Tensor {
+	if m.Size() == 1 {
+		return x
+	}
+	if len(send) != m.Size() || len(receive) != m.Size() {
+		panic("parallel: AllToAll with rows for another number of members")
+	}
+	c := m.open(dev, label, allToAll)
+	c.Read("x", x)
+	c.Read("send", counts(send))
+	expected := counts(receive)
+	c.Read("receive", expected)
+	y := writeRows(c, x, x.Format, total(expected.I32()))
+	c.Body = func(c *device.Call) {
+		m.meet(c, func(calls []*device.Call) {
+			each(calls, y.Len(), func(c *device.Call) { collect(c, calls) })
+		})
+	}
+	c.Do()
+	return y
+}
+
+// collect is what one member receives.
+func collect(c *device.Call, calls []*device.Call) {
+	to := 0
+	for calls[to] != c {
+		to++
+	}
+	y, at, w := c.Out[0].Tensor, 0, width(c.In[0].Tensor)
+	for _, from := range calls {
+		send := from.In[1].I32()
+		n := int(send[to]) * w
+		move(y, at, from.In[0].Tensor, total(send[:to])*w, n)
+		at += n
+	}
+}
+
+// unexpected says who sends rows to a member that expects another number; nil: nobody.
+func (g *Group) unexpected(calls []*device.Call) error {
+	if calls[0].Kernel != allToAll {
+		return nil
+	}
+	for i, from := range calls {
+		for j, to := range calls {
+			if sent, expected := from.In[1].I32()[j], to.In[2].I32()[i]; sent != expected {
+				return fmt.Errorf("parallel: ranks of group %s meet in different calls: rank %d in %s sends %d rows to rank %d, which expects %d",
+					g.Name, g.Ranks[i], describe(from), sent, g.Ranks[j], expected)
+			}
+		}
+	}
+	return nil
+}
+
+func counts(n []int) *device.Tensor {
+	t := device.NewTensor(lowp.INT32, len(n))
+	for i, v := range n {
+		t.I32()[i] = int32(v)
+	}
+	return t
+}
+
+func total(n []int32) int {
+	sum := 0
+	for _, v := range n {
+		sum += int(v)
+	}
+	return sum
+}
