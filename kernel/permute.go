@@ -41,3 +41,54 @@ func CombineSlots[T libm.Float](y, x []T, inverse []int32, k, d int, f Fold) {
 		SumRowsAt(f, y[t*d:][:d], x, d, inverse[t*k:][:k])
 	}
 }
+
+// SortChunks sorts rows that several ranks sent by expert, then by rank, then as they came. Each rank sent its rows by
+// expert. Of a rank's parts each received from as many ranks; rank s·parts+j is the s-th that sent to part j.
+//
+// Shapes: counts (parts·senders,E), the rows of each chunk → order (R), inverse (parts·most), bounds (E·n+1). Part j has its
+// rows from j·most on. Sorted row r is received row order[r]; inverse is −1 where a part has no row. Of every expert,
+// bounds cuts the rows into those of n equal runs of ranks.
+// Source: Megatron Core's sort of chunks behind an all-to-all.
+func SortChunks(order, inverse, bounds, counts []int32, e, parts, most int) {
+	ranks, n := len(counts)/e, (len(bounds)-1)/e
+	starts := make([]int, len(counts)) // of each chunk as received
+	for j := range parts {
+		at := j * most
+		for i := j * len(counts) / parts; i < (j+1)*len(counts)/parts; i++ {
+			starts[i] = at
+			at += int(counts[i])
+		}
+	}
+	for i := range inverse {
+		inverse[i] = -1
+	}
+	r := 0
+	for expert := range e {
+		for rank := range ranks {
+			if run := ranks / n; rank%run == 0 {
+				bounds[expert*n+rank/run] = int32(r)
+			}
+			chunk := (rank%parts*(ranks/parts)+rank/parts)*e + expert
+			for i := range int(counts[chunk]) {
+				order[r], inverse[starts[chunk]+i] = int32(starts[chunk]+i), int32(r)
+				r++
+			}
+		}
+	}
+	bounds[e*n] = int32(r)
+}
+
+// PlaceRows is y[r] = x[order[r]], row by row, 0 where order is −1.
+func PlaceRows[T any](y, x []T, order []int32) {
+	if len(order) == 0 {
+		return
+	}
+	d := len(y) / len(order)
+	for r, from := range order {
+		if from < 0 {
+			clear(y[r*d:][:d])
+			continue
+		}
+		copy(y[r*d:][:d], x[int(from)*d:][:d])
+	}
+}

@@ -1,9 +1,12 @@
 package moe
 
 import (
+	"strconv"
+
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/lowp"
 	"firstbit/reduce"
 )
 
@@ -22,6 +25,12 @@ type Experts struct {
 	Order *device.Tensor
 
 	x, h, a, prob, offsets *device.Tensor
+
+	parts int // ranks that have a part of F each
+	// Where rows come from other ranks: the tokens of the microbatch that they are of, of so many; and, expert by expert,
+	// where the rows of each source begin.
+	tokens, bounds  *device.Tensor
+	leaves, sources int
 }
 
 var (
@@ -44,7 +53,7 @@ var (
 // Forward runs every routed row through its expert.
 func (x *Experts) Forward(dev *device.Device, rows, prob, offsets *device.Tensor) *device.Tensor {
 	x.x, x.prob, x.offsets = rows, prob, offsets
-	x.h = grouped(dev, "w1", groupedNN, rows, x.W1.W, offsets, x.Hidden) // (R,F)
+	x.h = grouped(dev, "w1", groupedNN, rows, x.W1.W, offsets, rows.Format, x.W1.W.Cols()) // (R,F)
 
 	c := dev.Open("act", weightedReLU2)
 	c.Read("h", x.h)
@@ -52,13 +61,21 @@ func (x *Experts) Forward(dev *device.Device, rows, prob, offsets *device.Tensor
 	x.a = c.Write("a", x.h.Format, x.h.Shape()...) // (R,F)
 	c.Do()
 
-	return grouped(dev, "w2", groupedNN, x.a, x.W2.W, offsets, rows.Cols()) // (R,D)
+	return grouped(dev, "w2", groupedNN, x.a, x.W2.W, offsets, x.sumFormat(), rows.Cols()) // (R,D)
+}
+
+// sumFormat is the format of sums over F: that of the rows, or master width where parts of a sum are still to meet.
+func (x *Experts) sumFormat() lowp.Format {
+	if x.parts > 1 {
+		return device.MasterFormat(x.x.Format)
+	}
+	return x.x.Format
 }
 
 // Backward returns the gradients of the rows and of their probabilities.
 func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *device.Tensor) {
 	// forward: y = a·W2
-	dev.Accumulate("w2.grad", x.W2, x.weightGrad(dev, "w2.dw", x.W2, x.a, dy))
+	x.accumulate(dev, "w2.grad", "w2.dw", x.W2, x.a, dy)
 
 	// forward: a = p·relu²(h), h = x·W1; one kernel takes dy to dh and dprob.
 	c := dev.Open("w2.dx", groupedDProb)
@@ -74,30 +91,56 @@ func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *de
 	dprob = c.Write("dprob", x.prob.Format, x.prob.Shape()...)
 	c.Do()
 
-	dev.Accumulate("w1.grad", x.W1, x.weightGrad(dev, "w1.dw", x.W1, x.x, dh))
-	return grouped(dev, "w1.dx", groupedNT, dh, x.W1.W, x.offsets, x.x.Cols()), dprob
+	x.accumulate(dev, "w1.grad", "w1.dw", x.W1, x.x, dh)
+	return grouped(dev, "w1.dx", groupedNT, dh, x.W1.W, x.offsets, x.sumFormat(), x.x.Cols()), dprob
 }
 
-// grouped is a grouped product whose output has n columns.
-func grouped(dev *device.Device, label string, k *device.Kernel, x, w, offsets *device.Tensor, n int) *device.Tensor {
+// grouped is a grouped product whose output has n columns in format f.
+func grouped(dev *device.Device, label string, k *device.Kernel, x, w, offsets *device.Tensor, f lowp.Format, n int) *device.Tensor {
 	c := dev.Open(label, k)
 	c.Read("x", x)
 	c.Read("w", w)
 	c.Read("offsets", offsets)
-	y := c.Write("y", x.Format, x.Rows(), n)
+	y := c.Write("y", f, x.Rows(), n)
 	c.Do()
 	return y
 }
 
-func (x *Experts) weightGrad(dev *device.Device, label string, w *device.Param, in, dy *device.Tensor) *device.Tensor {
+// accumulate adds a weight's gradient to that of the step, or the gradients of the sources to theirs.
+func (x *Experts) accumulate(dev *device.Device, label, of string, w *device.Param, in, dy *device.Tensor) {
+	if x.sources <= 1 {
+		dev.Accumulate(label, w, x.weightGrad(dev, of, w, in, dy, 0))
+		return
+	}
+	dw := make([]*device.Tensor, x.sources)
+	for i := range dw {
+		if i > 0 {
+			dw[i] = x.weightGrad(dev, of+".source"+strconv.Itoa(i), w, in, dy, i)
+			continue
+		}
+		dw[i] = x.weightGrad(dev, of, w, in, dy, i)
+	}
+	dev.AccumulateSources(label, w, dw)
+}
+
+// weightGrad is a weight's gradient from the rows of one source; of one source, from all.
+func (x *Experts) weightGrad(dev *device.Device, label string, w *device.Param, in, dy *device.Tensor, source int) *device.Tensor {
 	c := dev.Open(label, groupedWeight)
 	c.Read("x", in)
 	c.Read("dy", dy)
-	c.Read("offsets", x.offsets)
-	if x.Order != nil {
-		c.Read("order", x.Order)
+	if x.tokens != nil {
+		c.Read("bounds", x.bounds)
+		c.Read("tokens", x.tokens)
+		c.ReadScalar("leaves", float64(x.leaves))
+		c.ReadScalar("source", float64(source))
+		c.ReadScalar("sources", float64(x.sources))
+	} else {
+		c.Read("offsets", x.offsets)
+		if x.Order != nil {
+			c.Read("order", x.Order)
+		}
+		c.ReadScalar("k", float64(x.TopK))
 	}
-	c.ReadScalar("k", float64(x.TopK))
 	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
 	c.Do()
 	return dw
@@ -115,6 +158,10 @@ func runGrouped[T libm.Float](c *device.Call, transposed bool) {
 func runGroupedWeight[T libm.Float](c *device.Call) {
 	dw, x, dy := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor)
 	offsets, m, n := c.In[2].I32(), c.In[0].Cols(), c.In[1].Cols()
+	if len(c.In) > 3 && c.In[3].Name == "tokens" {
+		runGroupedWeightSource(c, dw, x, dy, offsets, m, n)
+		return
+	}
 	if c.Plan.Choice("cut") == "present" {
 		kernel.GroupedMatMulWeight(dw, x, dy, offsets, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
 		return
@@ -131,6 +178,19 @@ func runGroupedWeight[T libm.Float](c *device.Call) {
 		}
 	}
 	kernel.GroupedMatMulWeightAll(dw, x, dy, offsets, token, m, n, c.Fold("rows", len(token)/k))
+}
+
+// runGroupedWeightSource is the gradient from the rows of one source, of each expert a run of its own.
+func runGroupedWeightSource[T libm.Float](c *device.Call, dw, x, dy []T, bounds []int32, m, n int) {
+	source, sources, token := int(c.Scalar("source")), int(c.Scalar("sources")), c.In[3].I32()
+	for e := range c.Out[0].Dim(0) {
+		run := bounds[e*sources+source:][:2]
+		if c.Plan.Choice("cut") == "present" {
+			kernel.GroupedMatMulWeight(dw[e*m*n:][:m*n], x, dy, run, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
+			continue
+		}
+		kernel.GroupedMatMulWeightAll(dw[e*m*n:][:m*n], x, dy, run, token, m, n, c.Fold("rows", int(c.Scalar("leaves"))))
+	}
 }
 
 func runWeightedReLU2[T libm.Float](c *device.Call) {

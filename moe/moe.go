@@ -5,6 +5,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/parallel"
 	"firstbit/reduce"
 )
 
@@ -13,6 +14,8 @@ import (
 //	y = Σ_slots experts(x)·p + shared(x)
 //
 // With a latent the experts see x·Down, and what they sum to is multiplied by Up.
+//
+// Experts may lie on several ranks: rows go to the owners of the experts they chose, and what these make of them comes back.
 //
 // Shapes: x (T,D) → y (T,D).
 type MoE struct {
@@ -25,10 +28,17 @@ type MoE struct {
 	// Jitter multiplies what the router alone sees; nil: nothing does.
 	Jitter *device.Mask
 
+	// EP are the ranks with the other experts, ETP those with the other parts of the same experts.
+	EP, ETP parallel.Member
+	// Apart keeps the weight gradients of each data rank whose tokens come here apart until the step ends, and cuts the
+	// sums over tokens by their places in the microbatch.
+	Apart bool
+
 	// Aux and Z are the losses of the last forward, one element each.
 	Aux, Z *device.Tensor
 
 	x, index, order, inverse *device.Tensor
+	way                      exchange
 }
 
 // Mixer is a layer from (T,D) to (T,D).
@@ -56,11 +66,21 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	m.index = index
 
 	offsets := m.permute(dev)
-	m.Experts.Order = m.order
+	m.Experts.Order, m.Experts.tokens, m.Experts.parts = m.order, nil, m.ETP.Size()
+	m.Experts.bounds, m.Experts.sources = offsets, 1
+	if m.spread() {
+		offsets = m.ways(dev, offsets)
+		m.Experts.Order, m.Experts.sources = nil, m.sources()
+		if m.Apart {
+			m.Experts.tokens, m.Experts.leaves = m.there(dev, "tokens", "gather", "", m.tokens(dev, x.Rows())), x.Rows()*m.sharers()
+		}
+	}
 	latent := dev.In("latent")
 	rows := m.dispatch(dev, "dispatch", m.Latent.In(latent, x)) // (R,L)
 	rowProb := m.reorder(dev, "prob", probRows, prob, m.order)  // (R)
+	rows, rowProb = m.there(dev, "dispatch", "gather", "", rows), m.there(dev, "prob", "gather", "", rowProb)
 	y := m.Experts.Forward(dev.In("experts"), rows, rowProb, offsets)
+	y = m.back(dev, "combine", "scatter", "", y, x.Format)
 	out := m.Latent.Out(latent, m.combine(dev, "combine", y)) // (T,D)
 	if m.Shared != nil {
 		out = dev.Sum("y", out, m.Shared.Forward(dev.In("shared"), x))
@@ -73,9 +93,12 @@ func (m *MoE) Backward(dev *device.Device, dy *device.Tensor, lossScale float64)
 	// forward: out = combine(y)·Up [+ shared(x)]
 	latent := dev.In("latent")
 	drows := m.dispatch(dev, "combine.dx", m.Latent.OutBackward(latent, dy)) // (R,L)
-	dxr, dprobRows := m.Experts.Backward(dev.In("experts"), drows)           // (R,L), (R)
-	dprob := m.reorder(dev, "prob.dx", probSlots, dprobRows, m.inverse)      // (T,K)
-	dx := m.Latent.InBackward(latent, m.combine(dev, "dispatch.dx", dxr))    // (T,D)
+	drows = m.there(dev, "combine", "scatter", ".dx", drows)
+	dxr, dprobRows := m.Experts.Backward(dev.In("experts"), drows) // (R,L), (R)
+	dxr = m.back(dev, "dispatch", "gather", ".dx", dxr, dy.Format)
+	dprobRows = m.back(dev, "prob", "gather", ".dx", dprobRows, dprobRows.Format)
+	dprob := m.reorder(dev, "prob.dx", probSlots, dprobRows, m.inverse)   // (T,K)
+	dx := m.Latent.InBackward(latent, m.combine(dev, "dispatch.dx", dxr)) // (T,D)
 	router := dev.In("router")
 	dxRouter := m.Jitter.Backward(router, m.Router.Backward(router, dprob, lossScale)) // (T,D)
 	// x feeds the experts, the router and the shared expert; their gradients

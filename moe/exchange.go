@@ -1,0 +1,197 @@
+package moe
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/lowp"
+)
+
+// exchange is the way of a microbatch's rows to the ranks that have their experts, and back: numbers to the owners, rows to
+// the owners, what several ranks of an expert received to all of them, and what came sorted by expert.
+type exchange struct {
+	send, receive []int // rows for and from every rank of EP
+	own, most     int   // rows that the rank received; the most that a rank of ETP did
+
+	order, inverse *device.Tensor // the received row of each sorted one; the sorted row of each received one, or −1
+}
+
+var (
+	expertCounts = &device.Kernel{Name: "expert_counts", Run: runExpertCounts}
+	sortChunks   = &device.Kernel{Name: "sort_chunks", Run: runSortChunks}
+	placeRows    = &device.Kernel{Name: "gather_rows", Run: device.Width(runPlaceRows[float32], runPlaceRows[float64])}
+	padRows      = &device.Kernel{Name: "pad", Run: device.Width(runPad[float32], runPad[float64])}
+	tokenRows    = &device.Kernel{Name: "token_ids", Run: runTokenRows}
+)
+
+// spread tells whether experts lie on several ranks.
+func (m *MoE) spread() bool { return m.EP.Size() > 1 || m.ETP.Size() > 1 }
+
+// ways finds who sends how many rows to whom, and in which order the experts have what came. The local rows lie by
+// expert already; offsets say where each begins.
+func (m *MoE) ways(dev *device.Device, offsets *device.Tensor) (local *device.Tensor) {
+	ep, etp := m.EP.Size(), m.ETP.Size()
+	c := dev.Open("dispatch.local", expertCounts)
+	c.Read("offsets", offsets)
+	counts := c.Write("counts", lowp.INT32, ep, m.Config.Experts/ep)
+	c.Do()
+
+	one := make([]int, ep)
+	for i := range one {
+		one[i] = 1
+	}
+	received := m.EP.AllToAll(dev, "dispatch.counts", counts, one, one)         // (ep,E/ep)
+	all := m.ETP.Gather(dev, "dispatch.counts.gather", received, 1)             // (etp·ep,E/ep)
+	m.way = exchange{send: sumRows(counts, ep), receive: sumRows(received, ep)} // new slices: the last microbatch may be under way
+	for _, n := range m.way.receive {
+		m.way.own += n
+	}
+	total := 0
+	for _, n := range sumRows(all, etp) {
+		total += n
+		m.way.most = max(m.way.most, n)
+	}
+	if etp > 1 {
+		m.way.most = max(m.way.most, 1) // what travels has rows
+	}
+	return m.sort(dev, all, total)
+}
+
+// sort orders what was received by expert, then by the rank it came from, then as it came.
+func (m *MoE) sort(dev *device.Device, counts *device.Tensor, rows int) (offsets *device.Tensor) {
+	experts, sources := counts.Cols(), m.sources()
+	c := dev.Open("dispatch.sort", sortChunks)
+	c.Read("counts", counts)
+	c.ReadScalar("parts", float64(m.ETP.Size()))
+	c.ReadScalar("most", float64(m.way.most))
+	m.way.order = c.Write("order", lowp.INT32, rows)
+	m.way.inverse = c.Write("inverse", lowp.INT32, m.ETP.Size()*m.way.most)
+	offsets = c.Write("offsets", lowp.INT32, experts+1)
+	m.Experts.bounds = offsets
+	if sources > 1 {
+		m.Experts.bounds = c.Write("bounds", lowp.INT32, experts*sources+1)
+	}
+	c.Do()
+	return offsets
+}
+
+// sources is how many data ranks' tokens the owner of an expert sees, where they are kept apart.
+func (m *MoE) sources() int {
+	if !m.Apart {
+		return 1
+	}
+	return max(m.EP.Size()*m.ETP.Size()/m.sharers(), 1)
+}
+
+// sharers is how many ranks share a microbatch.
+func (m *MoE) sharers() int { return m.Router.TP.Size() * m.Router.CP.Size() }
+
+// tokens is the token of the microbatch, of all ranks that share it, that each local row is of.
+func (m *MoE) tokens(dev *device.Device, rows int) *device.Tensor {
+	place := m.Router.CP.Index*m.Router.TP.Size() + m.Router.TP.Index
+	c := dev.Open("tokens", tokenRows)
+	c.Read("order", m.order)
+	c.ReadScalar("first", float64(place*rows))
+	c.ReadScalar("k", float64(m.TopK))
+	t := c.Write("tokens", lowp.INT32, m.order.Len())
+	c.Do()
+	return t
+}
+
+// there takes local rows to their experts. A suffix names the gradients' way.
+func (m *MoE) there(dev *device.Device, name, gather, suffix string, x *device.Tensor) *device.Tensor {
+	if !m.spread() {
+		return x
+	}
+	y := m.EP.AllToAll(dev, name+".a2a"+suffix, x, m.way.send, m.way.receive)
+	if m.ETP.Size() > 1 {
+		y = m.ETP.Gather(dev, name+"."+gather+suffix, m.resize(dev, name+".pad"+suffix, y, m.way.most), 1)
+	}
+	return m.place(dev, name+".rows"+suffix, y, m.way.order)
+}
+
+// back takes the experts' rows, or what the ranks of an expert have of them, to where they came from, in format f.
+func (m *MoE) back(dev *device.Device, name, scatter, suffix string, x *device.Tensor, f lowp.Format) *device.Tensor {
+	if !m.spread() {
+		return x
+	}
+	y := m.place(dev, name+".rows"+suffix, x, m.way.inverse)
+	if m.ETP.Size() > 1 {
+		y = m.resize(dev, name+".unpad"+suffix, m.ETP.Scatter(dev, name+"."+scatter+suffix, y, 1, f), m.way.own)
+	}
+	return m.EP.AllToAll(dev, name+".a2a"+suffix, y, m.way.receive, m.way.send)
+}
+
+// place is the rows of x that by names, 0 where it names none.
+func (m *MoE) place(dev *device.Device, label string, x, by *device.Tensor) *device.Tensor {
+	c := dev.Open(label, placeRows)
+	c.Read("x", x)
+	c.Read("order", by)
+	y := likeRows(c, x, by.Len())
+	c.Do()
+	return y
+}
+
+// resize is the first rows of x, and rows of 0 behind them where there are more to be.
+func (m *MoE) resize(dev *device.Device, label string, x *device.Tensor, rows int) *device.Tensor {
+	c := dev.Open(label, padRows)
+	c.Read("x", x)
+	y := likeRows(c, x, rows)
+	c.Do()
+	return y
+}
+
+// likeRows declares so many rows as wide as those of x; of a vector, elements are rows.
+func likeRows(c *device.Call, x *device.Tensor, rows int) *device.Tensor {
+	if len(x.Shape()) == 1 {
+		return c.Write("y", x.Format, rows)
+	}
+	return c.Write("y", x.Format, rows, x.Cols())
+}
+
+// sumRows adds whole numbers, cut into so many equal runs, run by run.
+func sumRows(x *device.Tensor, runs int) []int {
+	sums, each := make([]int, runs), x.Len()/runs
+	for i, v := range x.I32() {
+		sums[i/each] += int(v)
+	}
+	return sums
+}
+
+func runExpertCounts(c *device.Call) {
+	offsets := c.In[0].I32()
+	for e := range c.Out[0].I32() {
+		c.Out[0].I32()[e] = offsets[e+1] - offsets[e]
+	}
+}
+
+func runSortChunks(c *device.Call) {
+	counts, offsets := c.In[0].Tensor, c.Out[2].I32()
+	bounds := c.Out[len(c.Out)-1].I32()
+	kernel.SortChunks(c.Out[0].I32(), c.Out[1].I32(), bounds, counts.I32(), counts.Cols(), int(c.Scalar("parts")), int(c.Scalar("most")))
+	sources := (len(bounds) - 1) / (len(offsets) - 1)
+	for e := range offsets {
+		offsets[e] = bounds[e*sources]
+	}
+}
+
+func runPlaceRows[T libm.Float](c *device.Call) {
+	x, y, by := c.In[0].Tensor, c.Out[0].Tensor, c.In[1].I32()
+	if x.Format == lowp.INT32 {
+		kernel.PlaceRows(y.I32(), x.I32(), by)
+		return
+	}
+	kernel.PlaceRows(device.Data[T](y), device.Data[T](x), by)
+}
+
+func runPad[T libm.Float](c *device.Call) {
+	y := device.Data[T](c.Out[0].Tensor)
+	clear(y[copy(y, device.Data[T](c.In[0].Tensor)):])
+}
+
+func runTokenRows(c *device.Call) {
+	first, k := int32(c.Scalar("first")), int32(c.Scalar("k"))
+	for r, slot := range c.In[0].I32() {
+		c.Out[0].I32()[r] = first + slot/k
+	}
+}
