@@ -10,14 +10,15 @@ import (
 type ConvShape struct{ B, T, C, K int }
 
 // CausalConv is a depthwise convolution that sees no later step. A tap before the sequence is
-// absent from the sum.
+// absent from the sum. Where the T steps are a part of a sequence, before is the K−1 steps before them; nil: the
+// sequence begins here.
 //
 //	y[t,c] = bias[c] + fold_k w[c,k]·x[t−K+1+k, c]
 //
-// Shapes:  x (B·T,C), w (C,K), bias (C) → y (B·T,C).
+// Shapes:  x (B·T,C), before (B·(K−1),C), w (C,K), bias (C) → y (B·T,C).
 // Reduces: K, by f.
-func CausalConv[T libm.Float](y, x, w, bias []T, s ConvShape, f Fold) {
-	convolve(y, x, w, s, f, func(k int) int { return k - s.K + 1 })
+func CausalConv[T libm.Float](y, x, before, w, bias []T, s ConvShape, f Fold) {
+	convolve(y, x, before, w, s, f, func(k int) int { return k - s.K + 1 })
 	for r := range s.B * s.T {
 		for c, v := range y[r*s.C:][:s.C] {
 			y[r*s.C+c] = bias[c] + v
@@ -25,19 +26,28 @@ func CausalConv[T libm.Float](y, x, w, bias []T, s ConvShape, f Fold) {
 	}
 }
 
-// CausalConvBackward is the gradient with respect to x.
+// CausalConvBackward is the gradient with respect to x. Where the T steps are a part of a sequence, after is dy of the K−1
+// steps that follow; nil: the sequence ends here.
 //
 //	forward:  y[t] = bias + Σ_k w[k]·x[t−K+1+k]
 //	dx[t,c] = fold_k w[c,k]·dy[t+K−1−k, c]
 //
-// Shapes:  dy (B·T,C), w (C,K) → dx (B·T,C).
+// Shapes:  dy (B·T,C), after (B·(K−1),C), w (C,K) → dx (B·T,C).
 // Reduces: K, by f.
-func CausalConvBackward[T libm.Float](dx, dy, w []T, s ConvShape, f Fold) {
-	convolve(dx, dy, w, s, f, func(k int) int { return s.K - 1 - k })
+func CausalConvBackward[T libm.Float](dx, dy, after, w []T, s ConvShape, f Fold) {
+	convolve(dx, dy, after, w, s, f, func(k int) int { return s.K - 1 - k })
 }
 
-// convolve folds the taps, tap k reading the step shift(k) away; one outside the sequence is absent.
-func convolve[T libm.Float](y, x, w []T, s ConvShape, f Fold, shift func(k int) int) {
+// beyond is the row of the K−1 steps before a part of sequences, or of those after it, that step at of row r's sequence is.
+func (s ConvShape) beyond(r, at int) int {
+	if at < 0 {
+		return r/s.T*(s.K-1) + s.K - 1 + at
+	}
+	return r/s.T*(s.K-1) + at - s.T
+}
+
+// convolve folds the taps, tap k reading the step shift(k) away; one outside x is in the halo, and absent without one.
+func convolve[T libm.Float](y, x, halo, w []T, s ConvShape, f Fold, shift func(k int) int) {
 	need(f, s.K)
 	taps := borrow[T](s.K * s.C) // (K,C)
 	defer giveBack(taps)
@@ -51,8 +61,12 @@ func convolve[T libm.Float](y, x, w []T, s ConvShape, f Fold, shift func(k int) 
 		runRows(f, y[r*s.C:][:s.C], func(acc []T, step reduce.Step) {
 			for i := range step.Count {
 				k := f.leaf(step.Start + i*step.Stride)
-				if at := t + shift(k); at >= 0 && at < s.T {
+				at := t + shift(k)
+				switch {
+				case at >= 0 && at < s.T:
 					addProducts(f, acc, (*taps)[k*s.C:], x[(r+shift(k))*s.C:])
+				case halo != nil:
+					addProducts(f, acc, (*taps)[k*s.C:], halo[s.beyond(r, at)*s.C:])
 				}
 			}
 		})
@@ -78,9 +92,9 @@ func addProducts[T libm.Float](f Fold, acc, a, b []T) {
 //	forward:  y[t] = bias + Σ_k w[k]·x[t−K+1+k]
 //	dw[c,k] = fold_rows dy[t,c]·x[t−K+1+k, c] ;  dbias[c] = fold_rows dy[t,c]
 //
-// Shapes:  dy, x (B·T,C) → dw (C,K), dbias (C).
+// Shapes:  dy, x (B·T,C), before (B·(K−1),C) or nil → dw (C,K), dbias (C).
 // Reduces: the B·T rows, by f. Rows whose tap lies before the sequence are absent.
-func CausalConvWeightBackward[T libm.Float](dw, dbias, dy, x []T, s ConvShape, f Fold) {
+func CausalConvWeightBackward[T libm.Float](dw, dbias, dy, x, before []T, s ConvShape, f Fold) {
 	need(f, s.B*s.T)
 	sum := borrow[T](s.C)
 	defer giveBack(sum)
@@ -88,8 +102,12 @@ func CausalConvWeightBackward[T libm.Float](dw, dbias, dy, x []T, s ConvShape, f
 		back := s.K - 1 - k
 		runRows(f, *sum, func(acc []T, step reduce.Step) {
 			for i := range step.Count {
-				if r := f.leaf(step.Start + i*step.Stride); r%s.T >= back {
+				r := f.leaf(step.Start + i*step.Stride)
+				switch t := r % s.T; {
+				case t >= back:
 					addProducts(f, acc, dy[r*s.C:], x[(r-back)*s.C:])
+				case before != nil:
+					addProducts(f, acc, dy[r*s.C:], before[s.beyond(r, t-back)*s.C:])
 				}
 			}
 		})

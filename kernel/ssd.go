@@ -25,11 +25,12 @@ type SSDFolds struct {
 //
 //	S_t = exp(la_t)·S_{t−1} + dt_t·x_t⊗b_t ;  y_t = S_t·c_t + d·x_t
 //
-// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H) → y (B·T,H·P), last (B,H,P,N).
+// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H), begin (B,H,P,N) or nil → y (B·T,H·P), last (B,H,P,N).
 // Reduces: N, in order.
 // Source:  Dao & Gu 2024, "Transformers are SSMs"; FACTS §5.
-func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d []T, s SSDShape) {
+func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape) {
 	clear(last)
+	copy(last, begin)
 	for seq := range s.B {
 		for h := range s.H {
 			state := last[(seq*s.H+h)*s.P*s.N:][:s.P*s.N]
@@ -58,10 +59,11 @@ func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d []T, s SSDShape) {
 //	y_t = Σ_{s≤t} (c_t·b_s)·exp(a_t − a_s)·dt_s·x_s + exp(a_t)·S·c_t + d·x_t
 //	S′  = exp(a_end)·S + Σ_s exp(a_end − a_s)·dt_s·x_s⊗b_s
 //
-// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H) → y (B·T,H·P), last (B,H,P,N).
+// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H), begin (B,H,P,N) → y (B·T,H·P), last (B,H,P,N).
 // Reduces: N; the steps of a chunk, into y and into the state. Chunks follow one another, so
-// that the order of the state's sum is a chain of chunks. Before the first there is no state.
-func SSD[T libm.Float](y, last, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds) {
+// that the order of the state's sum is a chain of chunks. Before the first there is no state, unless
+// the steps are a part of a sequence: then begin is what the part before them left, and not nil.
+func SSD[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape, f SSDFolds) {
 	need(f.N, s.N)
 	w := newScan(x, b, c, dt, la, s, f)
 	defer w.release()
@@ -71,7 +73,12 @@ func SSD[T libm.Float](y, last, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds) 
 				w.enter(seq, g, k)
 				for h := g * s.H / s.G; h < (g+1)*s.H/s.G; h++ {
 					w.head(h)
-					w.forward(w.rows(y, h), d[h], last[(seq*s.H+h)*s.P*s.N:][:s.P*s.N], k == 0)
+					at := (seq*s.H + h) * s.P * s.N
+					state := last[at:][:s.P*s.N]
+					if k == 0 && begin != nil {
+						copy(state, begin[at:])
+					}
+					w.forward(w.rows(y, h), d[h], state, k == 0 && begin == nil)
 				}
 			}
 		}

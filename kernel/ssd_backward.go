@@ -2,8 +2,9 @@ package kernel
 
 import "firstbit/libm"
 
-// SSDGradients are what SSDBackward writes, in the shapes of what they are the gradients of.
-type SSDGradients[T libm.Float] struct{ X, B, C, DT, LA []T }
+// SSDGradients are what SSDBackward writes, in the shapes of what they are the gradients of. Begin is written where there is
+// a state to begin with.
+type SSDGradients[T libm.Float] struct{ X, B, C, DT, LA, Begin []T }
 
 // SSDBackward is the gradients of everything SSD reads but d (see SkipBackward).
 //
@@ -19,30 +20,41 @@ type SSDGradients[T libm.Float] struct{ X, B, C, DT, LA []T }
 //	da_end += Σ_s r_s·u_s·(dS′·b_s) + q·⟨dS′, S⟩
 //	dS    = q·dS′ + Σ_t e_t·dy_t⊗c_t                  dla_t = Σ_{t′≥t} da_t′
 //
-// The states are computed again, by the chunk size given here.
+// The states are computed again, by the chunk size given here. Where the steps are a part of a sequence and others follow,
+// dlast is the gradient of the state after them; else nil.
 //
-// Shapes:  dy (B·T,H·P); the rest as in SSD.
+// Shapes:  dy (B·T,H·P), dlast (B,H,P,N); the rest as in SSD.
 // Reduces: P, N, the steps of a chunk, the elements of a state; the heads of a group into db and dc.
-func SSDBackward[T libm.Float](grad SSDGradients[T], dy, x, b, c, dt, la, d []T, s SSDShape, f SSDFolds) {
+func SSDBackward[T libm.Float](grad SSDGradients[T], dy, dlast, x, b, c, dt, la, d, begin []T, s SSDShape, f SSDFolds) {
 	need(f.N, s.N)
 	need(f.P, s.P)
 	need(f.State, s.P*s.N)
 	w := &scanBackward[T]{scan: newScan(x, b, c, dt, la, s, f)}
 	w.allocate()
 	defer w.release()
-	rows, per := s.B*s.T, s.H/s.G
+	rows, per, size := s.B*s.T, s.H/s.G, s.H/s.G*s.P*s.N
 	for seq := range s.B {
 		for g := range s.G {
+			at := (seq*s.G + g) * size
+			if begin != nil {
+				w.before = begin[at:][:size]
+			}
+			if dlast != nil {
+				copy(w.ds, dlast[at:][:size])
+			}
 			w.remember(seq, g)
 			for k := s.Chunks() - 1; k >= 0; k-- {
 				w.enter(seq, g, k)
 				for i := range per {
 					h := g*per + i
 					w.head(h)
-					w.dy, w.last = w.rows(dy, h), k == s.Chunks()-1
+					w.dy, w.last = w.rows(dy, h), k == s.Chunks()-1 && dlast == nil
 					w.backward(w.state(i, k-1), w.ds[i*s.P*s.N:][:s.P*s.N], h)
 					w.store(grad, h, d[h])
 				}
+			}
+			if begin != nil {
+				copy(grad.Begin[at:], w.ds)
 			}
 		}
 	}
@@ -55,7 +67,8 @@ func SSDBackward[T libm.Float](grad SSDGradients[T], dy, x, b, c, dt, la, d []T,
 type scanBackward[T libm.Float] struct {
 	*scan[T]
 	dy       Mat[T] // (n,P)
-	last     bool   // no chunk follows
+	last     bool   // no chunk follows, here or elsewhere
+	before   []T    // (per,P,N): of the group's heads, before the first chunk; nil: none
 	dbs, dcs []T    // (B·T,H,N): each head's share
 	states   []T    // (Chunks,per,P,N): after each chunk of a sequence and group
 	ds       []T    // (per,P,N): gradient of the state after the chunk, then of the one before
@@ -83,17 +96,20 @@ func (w *scanBackward[T]) remember(seq, g int) {
 		w.enter(seq, g, k)
 		for i := range per {
 			w.head(g*per + i)
-			w.advance(w.state(i, k), w.state(i, k-1), k == 0)
+			w.advance(w.state(i, k), w.state(i, k-1), k == 0 && w.before == nil)
 		}
 	}
 }
 
-// state is the state of the group's head i after chunk k; nil before the first.
+// state is the state of the group's head i after chunk k; before the first what the sequence's part begins with, or nil.
 func (w *scanBackward[T]) state(i, k int) []T {
-	if k < 0 {
-		return nil
-	}
 	size := w.P * w.N
+	switch {
+	case k < 0 && w.before == nil:
+		return nil
+	case k < 0:
+		return w.before[i*size:][:size]
+	}
 	return w.states[(k*w.H/w.G+i)*size:][:size]
 }
 

@@ -17,6 +17,7 @@ import (
 type ssdCase[T libm.Float] struct {
 	SSDShape
 	x, b, c, dt, la, d []T
+	begin              []T // nil: none
 	y, last            []T
 }
 
@@ -33,7 +34,7 @@ func newSSDCase(s SSDShape) *ssdCase[float64] {
 }
 
 func (k *ssdCase[T]) run(f SSDFolds) {
-	SSD(k.y, k.last, k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape, f)
+	SSD(k.y, k.last, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, k.SSDShape, f)
 }
 
 func ssdFolds(s SSDShape, order string) SSDFolds {
@@ -46,8 +47,11 @@ func TestChunkedScanIsTheRecurrence(t *testing.T) {
 	s := SSDShape{B: 2, T: 13, H: 4, P: 3, G: 2, N: 5}
 	for s.Chunk = 1; s.Chunk <= s.T+1; s.Chunk++ {
 		k := newSSDCase(s)
+		if s.Chunk%2 == 0 {
+			k.begin = normal(rand.New(rand.NewPCG(6, 6)), len(k.last))
+		}
 		want, last := make([]float64, len(k.y)), make([]float64, s.B*s.H*s.P*s.N)
-		SSDNaive(want, last, k.x, k.b, k.c, k.dt, k.la, k.d, s)
+		SSDNaive(want, last, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, s)
 		for _, order := range []string{"seq", "reverse", "pairwise", "splitk(3)"} {
 			k.run(ssdFolds(s, order))
 			for i := range want {
@@ -92,7 +96,7 @@ func TestStateSumByItsPlan(t *testing.T) {
 			want := stateTree(s.T, chunk, reduce.MustOrder(order))
 			last := func(x []float32) float32 {
 				y, state, one, zero := make([]float32, s.T), make([]float32, 1), ones32(s.T), make([]float32, s.T)
-				SSD(y, state, x, one, one, one, zero, []float32{0}, s, f)
+				SSD(y, state, x, one, one, one, zero, []float32{0}, nil, s, f)
 				return state[0]
 			}
 			requireOrder(t, fmt.Sprintf("state by %s in chunks of %d", order, chunk), s.T, want, lowp.FP32, last)
@@ -101,29 +105,48 @@ func TestStateSumByItsPlan(t *testing.T) {
 	require.False(t, stateTree(19, 4, reduce.Seq).Equal(stateTree(19, 5, reduce.Seq)), "chunk size is a tree")
 }
 
+// The gradients, of whole sequences and of parts of them, whose last state counts and that begin with one.
 func TestSSDGradients(t *testing.T) {
 	for _, chunk := range []int{1, 3, 4, 7, 8} {
-		s := SSDShape{B: 2, T: 7, H: 4, P: 3, G: 2, N: 2, Chunk: chunk}
-		k := newSSDCase(s)
-		f := ssdFolds(s, "pairwise")
-		forward := func() []float64 { k.run(f); return k.y }
-		gradOf := func(pick func(SSDGradients[float64]) []float64) func(dy []float64) []float64 {
-			return func(dy []float64) []float64 {
-				g := SSDGradients[float64]{X: make([]float64, len(k.x)), B: make([]float64, len(k.b)), C: make([]float64, len(k.c)),
-					DT: make([]float64, len(k.dt)), LA: make([]float64, len(k.la))}
-				SSDBackward(g, dy, k.x, k.b, k.c, k.dt, k.la, k.d, s, f)
-				return pick(g)
-			}
+		for _, part := range []bool{false, true} {
+			checkSSDGradients(t, chunk, part)
 		}
-		checkGrad(t, "dx", k.x, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.X }))
-		checkGrad(t, "db", k.b, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.B }))
-		checkGrad(t, "dc", k.c, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.C }))
-		checkGrad(t, "ddt", k.dt, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.DT }))
-		checkGrad(t, "dla", k.la, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.LA }))
-		checkGrad(t, "dd", k.d, forward, func(dy []float64) []float64 {
-			dd := make([]float64, s.H)
-			SkipBackward(dd, dy, k.x, inOrder(s.P), inOrder(s.B*s.T))
-			return dd
-		})
 	}
+}
+
+func checkSSDGradients(t *testing.T, chunk int, part bool) {
+	t.Helper()
+	s := SSDShape{B: 2, T: 7, H: 4, P: 3, G: 2, N: 2, Chunk: chunk}
+	k := newSSDCase(s)
+	f := ssdFolds(s, "pairwise")
+	forward := func() []float64 { k.run(f); return k.y }
+	if part {
+		k.begin = normal(rand.New(rand.NewPCG(6, 6)), len(k.last))
+		forward = func() []float64 { k.run(f); return append(append([]float64(nil), k.y...), k.last...) }
+	}
+	gradOf := func(pick func(SSDGradients[float64]) []float64) func(dy []float64) []float64 {
+		return func(dy []float64) []float64 {
+			g := SSDGradients[float64]{X: make([]float64, len(k.x)), B: make([]float64, len(k.b)), C: make([]float64, len(k.c)),
+				DT: make([]float64, len(k.dt)), LA: make([]float64, len(k.la)), Begin: make([]float64, len(k.begin))}
+			var dlast []float64
+			if part {
+				dlast = dy[len(k.y):]
+			}
+			SSDBackward(g, dy[:len(k.y)], dlast, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, s, f)
+			return pick(g)
+		}
+	}
+	checkGrad(t, "dx", k.x, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.X }))
+	checkGrad(t, "db", k.b, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.B }))
+	checkGrad(t, "dc", k.c, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.C }))
+	checkGrad(t, "ddt", k.dt, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.DT }))
+	checkGrad(t, "dla", k.la, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.LA }))
+	if part {
+		checkGrad(t, "dbegin", k.begin, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.Begin }))
+	}
+	checkGrad(t, "dd", k.d, forward, func(dy []float64) []float64 {
+		dd := make([]float64, s.H)
+		SkipBackward(dd, dy[:len(k.y)], k.x, inOrder(s.P), inOrder(s.B*s.T))
+		return dd
+	})
 }

@@ -9,7 +9,7 @@ func BenchmarkCausalConvBackward(b *testing.B) {
 	n := s.B * s.T * s.C
 	dx, dy, w := make([]float32, n), ones32(n), ones32(s.C*s.K)
 	for b.Loop() {
-		CausalConvBackward(dx, dy, w, s, inOrder(s.K))
+		CausalConvBackward(dx, dy, nil, w, s, inOrder(s.K))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/element")
 }

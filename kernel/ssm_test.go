@@ -16,7 +16,7 @@ func TestConvolutionGradients(t *testing.T) {
 	s := ConvShape{B: 2, T: 6, C: 3, K: 4}
 	rows := s.B * s.T
 	x, w, bias, y := normal(r, rows*s.C), normal(r, s.C*s.K), normal(r, s.C), make([]float64, rows*s.C)
-	f := func() []float64 { CausalConv(y, x, w, bias, s, inOrder(s.K)); return y }
+	f := func() []float64 { CausalConv(y, x, nil, w, bias, s, inOrder(s.K)); return y }
 	f()
 	for i, got := range y { // the definition
 		c, at, want := i%s.C, i/s.C, bias[i%s.C]
@@ -29,16 +29,16 @@ func TestConvolutionGradients(t *testing.T) {
 	}
 	checkGrad(t, "conv dx", x, f, func(dy []float64) []float64 {
 		dx := make([]float64, len(x))
-		CausalConvBackward(dx, dy, w, s, inOrder(s.K))
+		CausalConvBackward(dx, dy, nil, w, s, inOrder(s.K))
 		return dx
 	})
 	dw, db := make([]float64, len(w)), make([]float64, len(bias))
 	checkGrad(t, "conv dw", w, f, func(dy []float64) []float64 {
-		CausalConvWeightBackward(dw, db, dy, x, s, foldOf("pairwise", rows))
+		CausalConvWeightBackward(dw, db, dy, x, nil, s, foldOf("pairwise", rows))
 		return dw
 	})
 	checkGrad(t, "conv dbias", bias, f, func(dy []float64) []float64 {
-		CausalConvWeightBackward(dw, db, dy, x, s, inOrder(rows))
+		CausalConvWeightBackward(dw, db, dy, x, nil, s, inOrder(rows))
 		return db
 	})
 }
@@ -51,19 +51,19 @@ func TestConvolutionAddsByItsPlan(t *testing.T) {
 			one := ConvShape{B: 1, T: n, C: 1, K: n}
 			requireOrder(t, order+" taps", n, tree, lowp.FP32, func(x []float32) float32 {
 				y := make([]float32, n)
-				CausalConv(y, x, ones32(n), []float32{Negzero[float32]()}, one, f)
+				CausalConv(y, x, nil, ones32(n), []float32{Negzero[float32]()}, one, f)
 				return y[n-1]
 			})
 			requireOrder(t, order+" dx", n, tree, lowp.FP32, func(x []float32) float32 {
 				dx := make([]float32, n)
-				CausalConvBackward(dx, ones32(n), x, one, f)
+				CausalConvBackward(dx, ones32(n), nil, x, one, f)
 				return dx[0]
 			})
 			for name, pick := range map[string]func(dw, db []float32) float32{
 				"dw": func(dw, _ []float32) float32 { return dw[0] }, "dbias": func(_, db []float32) float32 { return db[0] }} {
 				requireOrder(t, order+" "+name, n, tree, lowp.FP32, func(x []float32) float32 {
 					dw, db := make([]float32, 1), make([]float32, 1)
-					CausalConvWeightBackward(dw, db, x, ones32(n), ConvShape{B: 1, T: n, C: 1, K: 1}, f)
+					CausalConvWeightBackward(dw, db, x, ones32(n), nil, ConvShape{B: 1, T: n, C: 1, K: 1}, f)
 					return pick(dw, db)
 				})
 			}
@@ -180,7 +180,7 @@ func TestScanParameterGradientsAddByTheirPlan(t *testing.T) {
 			requireOrder(t, order+" "+name+" over heads", n, tree, lowp.FP32, func(x []float32) float32 {
 				v := func(k int) []float32 { return make([]float32, k) }
 				g := SSDGradients[float32]{X: v(n), B: v(1), C: v(1), DT: v(n), LA: v(n)}
-				SSDBackward(g, x, ones32(n), ones32(1), ones32(1), ones32(n), v(n), v(n), s, folds)
+				SSDBackward(g, x, nil, ones32(n), ones32(1), ones32(1), ones32(n), v(n), v(n), nil, s, folds)
 				return pick(g)
 			})
 		}
@@ -213,7 +213,7 @@ func BenchmarkSSD(b *testing.B) {
 // The recurrence, step by step, beside which the chunked scan is timed.
 func BenchmarkSSDNaive(b *testing.B) {
 	benchScan(b, func(k *ssdCase[float32], _ SSDFolds) {
-		SSDNaive(k.y, make([]float32, k.B*k.H*k.P*k.N), k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape)
+		SSDNaive(k.y, make([]float32, k.B*k.H*k.P*k.N), k.x, k.b, k.c, k.dt, k.la, k.d, nil, k.SSDShape)
 	})
 }
 
@@ -222,9 +222,9 @@ func BenchmarkSSDBackward(b *testing.B) {
 	benchScan(b, func(k *ssdCase[float32], f SSDFolds) {
 		if g.X == nil {
 			v := func(x []float32) []float32 { return make([]float32, len(x)) }
-			g = SSDGradients[float32]{v(k.x), v(k.b), v(k.c), v(k.dt), v(k.la)}
+			g = SSDGradients[float32]{X: v(k.x), B: v(k.b), C: v(k.c), DT: v(k.dt), LA: v(k.la)}
 		}
-		SSDBackward(g, k.y, k.x, k.b, k.c, k.dt, k.la, k.d, k.SSDShape, f)
+		SSDBackward(g, k.y, nil, k.x, k.b, k.c, k.dt, k.la, k.d, nil, k.SSDShape, f)
 	})
 }
 
@@ -233,7 +233,7 @@ func BenchmarkCausalConv(b *testing.B) {
 	n := s.B * s.T * s.C
 	x, w, bias, y := ones32(n), ones32(s.C*s.K), ones32(s.C), make([]float32, n)
 	for b.Loop() {
-		CausalConv(y, x, w, bias, s, inOrder(s.K))
+		CausalConv(y, x, nil, w, bias, s, inOrder(s.K))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/element")
 }
@@ -243,7 +243,7 @@ func BenchmarkCausalConvWeightBackward(b *testing.B) {
 	n := s.B * s.T * s.C
 	x, dw, db := ones32(n), make([]float32, s.C*s.K), make([]float32, s.C)
 	for b.Loop() {
-		CausalConvWeightBackward(dw, db, x, x, s, inOrder(s.B*s.T))
+		CausalConvWeightBackward(dw, db, x, x, nil, s, inOrder(s.B*s.T))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/element")
 }
