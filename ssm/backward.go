@@ -4,6 +4,7 @@ import "firstbit/device"
 
 // Backward returns the gradient of the layer's input and accumulates those of its weights.
 func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor {
+	dout = m.TP.Gather(dev, "out_proj.dx.gather", dout, 1)
 	// forward: out = normed·out_proj
 	dnormed := dev.MatMulNT("out_proj.dx", dout, m.OutProj.W) // (B·T,I)
 	dev.Accumulate("out_proj.grad", m.OutProj, dev.MatMulTN("out_proj.dw", m.normed, dout))
@@ -18,7 +19,8 @@ func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor
 	// forward: z, xbc, raw = split(in·in_proj)
 	dp := dev.ConcatGroups("split.dx", m.Groups, dz, dxbc, draw) // (B·T,I+C+H)
 	dev.Accumulate("in_proj.grad", m.InProj, dev.MatMulTN("in_proj.dw", m.in, dp))
-	return dev.MatMulNT("in_proj.dx", dp, m.InProj.W)
+	part := dev.ShardNT("in_proj.dx", dp, m.InProj.W, m.TP.Size())
+	return m.TP.Scatter(dev, "in_proj.dx.scatter", part, 1, m.in.Format)
 }
 
 func (m *Mamba) gateBackward(dev *device.Device, dnormed *device.Tensor) (dy, dz *device.Tensor) {
@@ -45,15 +47,22 @@ func (m *Mamba) gateBackward(dev *device.Device, dnormed *device.Tensor) (dy, dz
 
 // scanBackward returns the gradient of the convolution's activations (x, b and c side by side), dt and la.
 func (m *Mamba) scanBackward(dev *device.Device, dy *device.Tensor) (dact, ddt, dla *device.Tensor) {
+	dlast := m.stateGradient(dev)
 	c := dev.Open("scan.dx", scanBackward)
 	m.seq.read(c)
 	c.Read("dy", dy)
+	readIf(c, "dlast", dlast)
 	dx := c.Write("dx", m.seq.X.Format, m.seq.X.Shape()...)
 	db := c.Write("db", m.seq.B.Format, m.seq.B.Shape()...)
 	dc := c.Write("dc", m.seq.C.Format, m.seq.C.Shape()...)
 	ddt = c.Write("ddt", m.seq.DT.Format, m.seq.DT.Shape()...)
 	dla = c.Write("dla", m.seq.LA.Format, m.seq.LA.Shape()...)
+	var dbegin *device.Tensor
+	if b := m.seq.Begin; b != nil {
+		dbegin = c.Write("dbegin", b.Format, b.Shape()...)
+	}
 	c.Do()
+	m.passStateGradient(dev, dbegin)
 
 	c = dev.Open("d.dw", skipBackward)
 	c.Read("dy", dy)
@@ -101,6 +110,7 @@ func (m *Mamba) convolveBackward(dev *device.Device, dact *device.Tensor) *devic
 	c = dev.Open("conv.dw", convolutionWeight)
 	c.Read("dy", dconv)
 	c.Read("x", m.xbc)
+	readIf(c, "before", m.before)
 	c.ReadScalar("batch", float64(m.Batch))
 	dw := c.Write("dw", m.Conv.Grad.Format, m.Conv.Grad.Shape()...)
 	db := c.Write("dbias", m.ConvBias.Grad.Format, m.ConvBias.Grad.Shape()...)
@@ -108,9 +118,11 @@ func (m *Mamba) convolveBackward(dev *device.Device, dact *device.Tensor) *devic
 	dev.Accumulate("conv.grad", m.Conv, dw)
 	dev.Accumulate("conv.bias.grad", m.ConvBias, db)
 
+	after := m.gradientsAfter(dev, dconv)
 	c = dev.Open("conv.dx", convolutionBackward)
 	c.Read("dy", dconv)
 	c.Read("w", m.Conv.W)
+	readIf(c, "after", after)
 	c.ReadScalar("batch", float64(m.Batch))
 	dxbc := c.Write("dx", m.xbc.Format, m.xbc.Shape()...)
 	c.Do()

@@ -39,6 +39,23 @@ func (c Config) ConvChannels() []int {
 	return byGroup(c.Groups, c.Inner(), shared, shared)
 }
 
+// CheckContext says why a part of so many steps of each sequence cannot be a rank's; nil: it can. The convolution reads what
+// lies before a part from the one before it, and no further back.
+func (c Config) CheckContext(steps int) error {
+	if steps < max(c.Conv-1, 1) {
+		return fmt.Errorf("model.ssm.conv: %d: a context-parallel rank has %d steps: must be at least %d, the steps that the first of the next rank sees", c.Conv, steps, max(c.Conv-1, 1))
+	}
+	return nil
+}
+
+// CheckTensor says why so many ranks cannot have equal parts of the layer; nil: they can. A group is never parted.
+func (c Config) CheckTensor(ranks int) error {
+	if c.Groups%ranks != 0 {
+		return fmt.Errorf("model.ssm.groups: %d: must be a multiple of tp (%d): a group lies on one rank", c.Groups, ranks)
+	}
+	return nil
+}
+
 // byGroup lists the places of a group's share of each part, group after group.
 func byGroup(groups int, widths ...int) []int {
 	var places []int

@@ -30,13 +30,16 @@ var (
 		Fast: reduce.MustPlan("p:seq/fp32; rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runSkipBackward[float32], runSkipBackward[float64])}
 
-	// The chunk size is a choice like any order: the same recurrence, added by another tree.
-	scan = &device.Kernel{Name: "ssd", Fixed: reduce.MustPlan("n:seq/fp32; steps:seq/fp32; chunk=16"),
-		Run: device.Width(runScan[float32], runScan[float64])}
+	// The chunk size is a choice like any order: the same recurrence, added by another tree. A chunk within a segment is one
+	// wherever ranks may part the sequence.
+	scan = &device.Kernel{Name: "ssd", Fixed: reduce.MustPlan("n:seq/fp32; steps:seq/fp32; chunk=16; within=sequence|segment"),
+		Canonical: reduce.MustPlan("within=segment"),
+		Run:       device.Width(runScan[float32], runScan[float64])}
 	scanBackward = &device.Kernel{Name: "ssd.bwd",
-		Fixed: reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:seq/fp32; chunk=16"),
-		Fast:  reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:arrival/fp32; chunk=16"),
-		Run:   device.Width(runScanBackward[float32], runScanBackward[float64])}
+		Fixed:     reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:seq/fp32; chunk=16; within=sequence|segment"),
+		Fast:      reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:arrival/fp32; chunk=16; within=sequence|segment"),
+		Canonical: reduce.MustPlan("within=segment"),
+		Run:       device.Width(runScanBackward[float32], runScanBackward[float64])}
 
 	gatedNorm = &device.Kernel{Name: "rmsnorm.gated", Fixed: reduce.MustPlan("d:seq/fp32"),
 		Run: device.Width(runGatedNorm[float32], runGatedNorm[float64])}
@@ -50,6 +53,19 @@ var (
 func in[T libm.Float](c *device.Call, i int) []T  { return device.Data[T](c.In[i].Tensor) }
 func out[T libm.Float](c *device.Call, i int) []T { return device.Data[T](c.Out[i].Tensor) }
 
+// given is an input that not every rank has, or nil.
+func given[T libm.Float](c *device.Call, name string) []T {
+	for i := range c.In {
+		if c.In[i].Name == name {
+			return in[T](c, i)
+		}
+	}
+	return nil
+}
+
+// segments is the number of equal parts of a sequence between which ranks may be parted: so many share one at most.
+const segments = 8
+
 // convShape rebuilds the extents from what the Call reads.
 func convShape(c *device.Call, x *device.Tensor, taps int) kernel.ConvShape {
 	b := int(c.Scalar("batch"))
@@ -58,16 +74,16 @@ func convShape(c *device.Call, x *device.Tensor, taps int) kernel.ConvShape {
 
 func runConvolution[T libm.Float](c *device.Call) {
 	k := c.In[1].Cols()
-	kernel.CausalConv(out[T](c, 0), in[T](c, 0), in[T](c, 1), in[T](c, 2), convShape(c, c.In[0].Tensor, k), c.Fold("taps", k))
+	kernel.CausalConv(out[T](c, 0), in[T](c, 0), given[T](c, "before"), in[T](c, 1), device.Data[T](c.Input("bias")), convShape(c, c.In[0].Tensor, k), c.Fold("taps", k))
 }
 
 func runConvolutionBackward[T libm.Float](c *device.Call) {
 	k := c.In[1].Cols()
-	kernel.CausalConvBackward(out[T](c, 0), in[T](c, 0), in[T](c, 1), convShape(c, c.In[0].Tensor, k), c.Fold("taps", k))
+	kernel.CausalConvBackward(out[T](c, 0), in[T](c, 0), given[T](c, "after"), in[T](c, 1), convShape(c, c.In[0].Tensor, k), c.Fold("taps", k))
 }
 
 func runConvolutionWeight[T libm.Float](c *device.Call) {
-	kernel.CausalConvWeightBackward(out[T](c, 0), out[T](c, 1), in[T](c, 0), in[T](c, 1),
+	kernel.CausalConvWeightBackward(out[T](c, 0), out[T](c, 1), in[T](c, 0), in[T](c, 1), given[T](c, "before"),
 		convShape(c, c.In[0].Tensor, c.Out[0].Cols()), c.Fold("rows", c.In[0].Rows()))
 }
 
@@ -106,19 +122,26 @@ func scanShape(c *device.Call) kernel.SSDShape {
 	b, g, h := int(c.Scalar("batch")), int(c.Scalar("groups")), c.In[5].Len()
 	s := kernel.SSDShape{B: b, T: c.In[0].Rows() / b, H: h, P: c.In[0].Cols() / h, G: g, N: c.In[1].Cols() / g}
 	s.Chunk = min(c.Plan.Int("chunk"), s.T)
+	if c.Plan.Choice("within") == "segment" {
+		s.Chunk = min(s.Chunk, max(int(c.Scalar("steps"))/segments, 1))
+	}
 	return s
 }
 
 func runScan[T libm.Float](c *device.Call) {
 	s := scanShape(c)
-	kernel.SSD(out[T](c, 0), out[T](c, 1), in[T](c, 0), in[T](c, 1), in[T](c, 2), in[T](c, 3), in[T](c, 4), in[T](c, 5), s,
+	kernel.SSD(out[T](c, 0), out[T](c, 1), in[T](c, 0), in[T](c, 1), in[T](c, 2), in[T](c, 3), in[T](c, 4), in[T](c, 5), given[T](c, "begin"), s,
 		kernel.SSDFolds{N: c.Fold("n", s.N), Steps: func(n int) kernel.Fold { return c.Fold("steps", n) }})
 }
 
 func runScanBackward[T libm.Float](c *device.Call) {
 	s := scanShape(c)
 	grad := kernel.SSDGradients[T]{X: out[T](c, 0), B: out[T](c, 1), C: out[T](c, 2), DT: out[T](c, 3), LA: out[T](c, 4)}
-	kernel.SSDBackward(grad, in[T](c, 6), in[T](c, 0), in[T](c, 1), in[T](c, 2), in[T](c, 3), in[T](c, 4), in[T](c, 5), s,
+	begin := given[T](c, "begin")
+	if begin != nil {
+		grad.Begin = out[T](c, 5)
+	}
+	kernel.SSDBackward(grad, device.Data[T](c.Input("dy")), given[T](c, "dlast"), in[T](c, 0), in[T](c, 1), in[T](c, 2), in[T](c, 3), in[T](c, 4), in[T](c, 5), begin, s,
 		kernel.SSDFolds{N: c.Fold("n", s.N), P: c.Fold("p", s.P), State: c.Fold("state", s.P*s.N), Heads: c.Fold("heads", s.H/s.G),
 			Steps: func(n int) kernel.Fold { return c.Fold("steps", n) }})
 }

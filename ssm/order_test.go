@@ -19,8 +19,8 @@ var wired = map[string]map[string]string{
 	"conv":       {"taps": "y"},
 	"conv.dx":    {"taps": "dx"},
 	"conv.dw":    {"rows": "dw dbias"},
-	"scan":       {"n": "y", "steps": "y last", "chunk": "y last"},
-	"scan.dx":    {"n": "dx ddt dla", "p": "db dc ddt dla", "steps": "dx db dc ddt dla", "state": "dla", "heads": "db dc", "chunk": "dx db dc ddt dla"},
+	"scan":       {"n": "y", "steps": "y last", "chunk": "y last", "within": "y last"},
+	"scan.dx":    {"n": "dx ddt dla", "p": "db dc ddt dla", "steps": "dx db dc ddt dla", "state": "dla", "heads": "db dc", "chunk": "dx db dc ddt dla", "within": "dx db dc ddt dla"},
 	"d.dw":       {"p": "dd", "rows": "dd"},
 	"a_log.dw":   {"rows": "da", "coeff": "da"},
 	"dt_bias.dw": {"rows": "db"},
@@ -101,6 +101,8 @@ func TestPlansDecideWhatTheySay(t *testing.T) {
 			switch item {
 			case "chunk":
 				orders = []string{"chunk=1", "chunk=3", "chunk=12"}
+			case "within":
+				orders = []string{"within=segment"}
 			case "coeff":
 				orders = []string{"coeff=token"}
 			}
@@ -108,7 +110,7 @@ func TestPlansDecideWhatTheySay(t *testing.T) {
 				got := newLong(0, map[string]string{label: order}).outputs()
 				require.Equal(t, sorted(want), changed(fixed, got, label), "%s %s", label, order)
 			}
-			if item != "chunk" && item != "coeff" {
+			if item != "chunk" && item != "within" && item != "coeff" {
 				arrives(t, label, item+":arrival", want)
 			}
 		}

@@ -1,6 +1,9 @@
 package ssm
 
-import "firstbit/device"
+import (
+	"firstbit/device"
+	"firstbit/parallel"
+)
 
 // Mamba is the Mamba-2 mixer.
 //
@@ -9,6 +12,9 @@ import "firstbit/device"
 //	dt          = softplus(raw + dt_bias) ;  A = −exp(a_log)
 //	S_t = exp(dt_t·A)·S_{t−1} + dt_t·x_t⊗b_t ;  y_t = S_t·c_t + d·x_t
 //	out = norm(y·silu(z))·out_proj
+//
+// A rank of TP has some of the groups, and rows of the tokens outside the projections; Config and weights are of its part. A
+// rank of CP has consecutive steps of every sequence.
 //
 // Shapes: in (B·T,D), in_proj (D,I+C+H), conv (C,K), conv bias (C), dt_bias, a_log, d (H),
 // norm (I), out_proj (I,D) → out (B·T,D). in_proj's columns lie group by group, a group's z, x, b, c and dt
@@ -20,8 +26,11 @@ type Mamba struct {
 
 	Eps   float64 // of the norm
 	Batch int     // B, set by the model for each microbatch
+	TP    parallel.Member
+	CP    parallel.Member
 
 	in, z, raw, xbc, conv  *device.Tensor
+	before                 *device.Tensor // the steps of xbc before the rank's
 	seq                    Sequence
 	y, rstd, normed        *device.Tensor
 	projected, convolution [3]*device.Tensor // what the splits made
@@ -34,16 +43,21 @@ func (m *Mamba) Params() []*device.Param {
 
 // Forward is the layer.
 func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
-	m.in = in
-	p := dev.MatMulNN("in_proj", in, m.InProj.W) // (B·T,I+C+H)
+	m.in = m.TP.Gather(dev, "in_proj.gather", in, 1)
+	p := dev.MatMulNN("in_proj", m.in, m.InProj.W) // (B·T,I+C+H)
 	dev.SplitGroups("split", p, m.projected[:], m.Groups, m.Inner(), m.Channels(), m.Heads)
 	m.z, m.xbc, m.raw = m.projected[0], m.projected[1], m.projected[2]
+	m.before = m.stepsBefore(dev, m.xbc)
 	m.convolve(dev)
 	m.timeStep(dev)
-	m.seq.D, m.seq.Batch, m.seq.Groups = m.Skip.W, m.Batch, m.Groups
-	m.y, _ = Scan(dev, &m.seq)
+	m.seq.D, m.seq.Batch, m.seq.Groups, m.seq.Parts = m.Skip.W, m.Batch, m.Groups, m.CP.Size()
+	m.seq.Begin = m.stateBefore(dev)
+	y, last := Scan(dev, &m.seq)
+	m.y = y
+	m.passState(dev, last)
 	m.gate(dev)
-	return dev.MatMulNN("out_proj", m.normed, m.OutProj.W)
+	part := dev.ShardNN("out_proj", m.normed, m.OutProj.W, m.TP.Size())
+	return m.TP.Scatter(dev, "out_proj.scatter", part, 1, in.Format)
 }
 
 // convolve is x, b, c = split(silu(conv(xbc))).
@@ -51,6 +65,7 @@ func (m *Mamba) convolve(dev *device.Device) {
 	c := dev.Open("conv", convolution)
 	c.Read("x", m.xbc)
 	c.Read("w", m.Conv.W)
+	readIf(c, "before", m.before)
 	c.Read("bias", m.ConvBias.W)
 	c.ReadScalar("batch", float64(m.Batch))
 	m.conv = c.Write("y", m.xbc.Format, m.xbc.Shape()...)
@@ -78,12 +93,13 @@ func (m *Mamba) timeStep(dev *device.Device) {
 	c.Do()
 }
 
-// Sequence is what the scan reads.
+// Sequence is what the scan reads: whole sequences, or a part of each and what state it begins with.
 //
-// Shapes: X (B·T,H·P), B, C (B·T,G·N), DT, LA (B·T,H), D (H).
+// Shapes: X (B·T,H·P), B, C (B·T,G·N), DT, LA (B·T,H), D (H), Begin (B,H,P,N), nil at the beginning.
 type Sequence struct {
-	X, B, C, DT, LA, D *device.Tensor
-	Batch, Groups      int
+	X, B, C, DT, LA, D, Begin *device.Tensor
+	Batch, Groups             int
+	Parts                     int // so many of T steps make a sequence; 0 is 1
 }
 
 // Scan is the recurrence, a chunk of steps at a time.
@@ -109,8 +125,17 @@ func (s *Sequence) read(c *device.Call) {
 	c.Read("dt", s.DT)
 	c.Read("la", s.LA)
 	c.Read("d", s.D)
+	readIf(c, "begin", s.Begin)
 	c.ReadScalar("batch", float64(s.Batch))
 	c.ReadScalar("groups", float64(s.Groups))
+	c.ReadScalar("steps", float64(s.X.Rows()/s.Batch*max(s.Parts, 1))) // of a whole sequence
+}
+
+// readIf declares an input that not every rank has.
+func readIf(c *device.Call, name string, t *device.Tensor) {
+	if t != nil {
+		c.Read(name, t)
+	}
 }
 
 // gate is norm(y·silu(z)).
