@@ -346,6 +346,30 @@ func revealed(t *testing.T, c choice, ranks, node, n int) []reduce.Tree {
 }
 
 func revealedBy(t *testing.T, plan string, acc lowp.Format, ranks, node, n int) []reduce.Tree {
+	questions := questionsTo(t, ranks, acc)
+	answers := make([]*device.Tensor, len(questions))
+	w := NewWorld(Layout{DP: ranks}, node)
+	require.NoError(t, w.Run(func(r Rank) error {
+		dev := device.New(device.Options{Rank: r.Index, At: w.At(r.Index)}, planned(plan))
+		x := device.NewTensor(acc, n)
+		for i, q := range questions {
+			dev.At(i+1, 0, device.Opt)
+			for e := range x.F32() {
+				x.F32()[e] = q[r.Index]
+			}
+			y := r.DP().AllReduce(dev, "y", x)
+			if r.Index == ranks-1 {
+				answers[i] = device.NewTensor(acc, n)
+				answers[i].CopyFrom(y)
+			}
+		}
+		return nil
+	}))
+	return treesFrom(t, plan, ranks, acc, questions, answers)
+}
+
+// questionsTo are the values that Reveal can give to so many ranks.
+func questionsTo(t *testing.T, ranks int, acc lowp.Format) [][]float32 {
 	var questions [][]float32
 	ask := func(x []float32) float32 {
 		questions = append(questions, append([]float32(nil), x...))
@@ -368,31 +392,17 @@ func revealedBy(t *testing.T, plan string, acc lowp.Format, ranks, node, n int) 
 		return chain.Sum(x, acc)
 	}, acc)
 	require.NoError(t, err)
+	return questions
+}
 
-	answers := make([]*device.Tensor, len(questions))
-	w := NewWorld(Layout{DP: ranks}, node)
-	require.NoError(t, w.Run(func(r Rank) error {
-		dev := device.New(device.Options{Rank: r.Index, At: w.At(r.Index)}, planned(plan))
-		x := device.NewTensor(acc, n)
-		for i, q := range questions {
-			dev.At(i+1, 0, device.Opt)
-			for e := range x.F32() {
-				x.F32()[e] = q[r.Index]
-			}
-			y := r.DP().AllReduce(dev, "y", x)
-			if r.Index == ranks-1 {
-				answers[i] = device.NewTensor(acc, n)
-				answers[i].CopyFrom(y)
-			}
-		}
-		return nil
-	}))
+// treesFrom finds each element's tree in the answers.
+func treesFrom(t *testing.T, plan string, ranks int, acc lowp.Format, questions [][]float32, answers []*device.Tensor) []reduce.Tree {
 	byQuestion := map[string]*device.Tensor{}
 	for i, q := range questions {
 		byQuestion[fmt.Sprint(q)] = answers[i]
 	}
-	trees := make([]reduce.Tree, n)
-	for e := range n {
+	trees := make([]reduce.Tree, answers[0].Len())
+	for e := range trees {
 		found, err := reduce.Reveal(ranks, func(x []float32) float32 { return byQuestion[fmt.Sprint(x)].F32()[e] }, acc)
 		require.NoError(t, err, "%s over %d ranks: element %d", plan, ranks, e)
 		require.True(t, found.Verified, "%s over %d ranks: element %d", plan, ranks, e)

@@ -264,3 +264,47 @@ func TestAllToAllWhoseMembersDoNotExpectEachOther(t *testing.T) {
 			"parallel: ranks of group dp meet in different calls: rank 1 in opt x (all_to_all) of step 1 microbatch 0 brings 4 rows and sends 3")
 	}
 }
+
+// Masking ranks recovers the plan's tree for every row that a scatter leaves with every member of every group, where the groups are some of
+// the ranks: those beside each other (tp), and those apart (dp).
+func TestRevealRecoversTheTreesOfScatters(t *testing.T) {
+	const per, d = 2, 3
+	axes := map[string]func(r Rank) Member{"tp": Rank.TP, "cp": Rank.CP, "data": Rank.Data, "experts": Rank.Experts, "edp": Rank.EDP}
+	for _, l := range []Layout{{TP: 4, DP: 2}, {TP: 2, CP: 3, DP: 2, EP: 2}, {TP: 3, DP: 5, PP: 2, EP: 3}} {
+		for axis, member := range axes { // each by itself
+			w := NewWorld(l, 2)
+			ranks := member(w.Rank(0)).Size()
+			if ranks == 1 {
+				continue
+			}
+			for _, order := range []string{"ring", "nccltree", "symmetric", "seq", "pairwise"} {
+				for outer := 1; outer <= 2; outer++ {
+					c := choice{order, []string{"fp32", "bf16"}[outer-1], 1 + len(order)%3, 1 + len(axis)%2}
+					acc, err := lowp.Parse(c.acc)
+					require.NoError(t, err)
+					questions := questionsTo(t, ranks, acc)
+					answers := make([][]*device.Tensor, w.World())
+					require.NoError(t, simulateIn(t, NewWorld(l, 2), func(r Rank, dev *device.Device) error {
+						x := device.NewTensor(lowp.FP32, outer*per*ranks, d)
+						for i, q := range questions {
+							dev.At(i+1, 0, device.Fwd)
+							for e := range x.F32() {
+								x.F32()[e] = q[member(r).Index]
+							}
+							y := device.NewTensor(acc, outer*per*d)
+							y.CopyFrom(member(r).Scatter(dev, "y", x, outer, acc))
+							answers[r.Index] = append(answers[r.Index], y)
+						}
+						return nil
+					}, planned(c.plan())))
+					for r := range answers {
+						for e, tree := range treesFrom(t, c.plan(), ranks, acc, questions, answers[r]) {
+							want := c.ownerTree(e, outer*per*d, member(w.Rank(r)).Index, ranks, 2)
+							require.True(t, want.Equal(tree), "%s over %s of %s: element %d of rank %d is %s: must be %s", c.plan(), axis, l, e, r, tree, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
