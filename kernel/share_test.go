@@ -1,0 +1,205 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// What ranks with a share of the queries, the vocabulary or the table make, against one that has all.
+
+// rowsOf cuts of each of b sequences the rows of a share.
+func rowsOf(x []float32, b, share, shares int) []float32 {
+	var y []float32
+	per := len(x) / b
+	for i := range b {
+		y = append(y, x[i*per+share*per/shares:][:per/shares]...)
+	}
+	return y
+}
+
+// attendShare is attend for a share of the queries.
+func attendShare(s AttentionShape, f AttentionFolds, share, shares int, q, k, v, do []float32) [4][]float32 {
+	s.Queries, s.First = s.T/shares, share*s.T/shares
+	q, do = rowsOf(q, s.B, share, shares), rowsOf(do, s.B, share, shares)
+	o, probs := make([]float32, len(q)), make([]float32, s.B*s.H*s.Queries*s.T)
+	for i := range probs {
+		probs[i] = float32(math.NaN()) // whatever was there before
+	}
+	dq, dk, dv := make([]float32, len(q)), make([]float32, len(k)), make([]float32, len(v))
+	Attention(o, probs, q, k, v, s, 0.5, f)
+	AttentionBackward(dq, dk, dv, do, q, k, v, probs, s, 0.5, f)
+	return [4][]float32{o, dq, dk, dv}
+}
+
+// segmentFolds are the folds of a share of the queries when eight segments of the whole are added apart.
+func segmentFolds(s AttentionShape, order string, shares int) AttentionFolds {
+	return AttentionFolds{P: foldOf(order, s.P), Keys: foldOf(order, s.T), DQ: foldOf(order, s.T),
+		Queries: foldOf(order, s.H/s.KV*s.T/8), Segments: foldOf("pairwise", 8/shares)}
+}
+
+// Each share's o and dq are rows of the whole's, and its dk and dv a subtree.
+func TestAttentionOfAShareOfTheQueries(t *testing.T) {
+	r := rand.New(rand.NewPCG(61, 62))
+	s := AttentionShape{B: 2, T: 16, H: 4, KV: 2, P: 5}
+	nq, nk := s.B*s.T*s.H*s.P, s.B*s.T*s.KV*s.P
+	for _, order := range []string{"seq", "reverse", "splitk(4)", "pairwise"} {
+		q, k, v, do := random32(r, nq), random32(r, nk), random32(r, nk), random32(r, nq)
+		whole := attend(s, segmentFolds(s, order, 1), q, k, v, do)
+		for _, shares := range []int{1, 2, 4, 8} {
+			var parts [4][][]float32
+			for i := range shares {
+				got := attendShare(s, segmentFolds(s, order, shares), i, shares, q, k, v, do)
+				requireSameBits(t, rowsOf(whole[0], s.B, i, shares), got[0], "o of share %d of %d by %s", i, shares, order)
+				requireSameBits(t, rowsOf(whole[1], s.B, i, shares), got[1], "dq of share %d of %d by %s", i, shares, order)
+				for j := range got {
+					parts[j] = append(parts[j], got[j])
+				}
+			}
+			for j := 2; j < 4; j++ {
+				requireSameBits(t, whole[j], sumOver(parts[j], "pairwise"), "dk, dv of %d shares by %s", shares, order)
+			}
+			if shares > 2 { // negative control: another order over the shares
+				require.NotEqual(t, whole[3], sumOver(parts[3], "reverse"))
+			}
+		}
+		// Negative controls: a share that stands elsewhere; heads outer.
+		wrong := s
+		wrong.Queries, wrong.First = 8, 4
+		o, probs := make([]float32, nq/2), make([]float32, s.B*s.H*8*s.T)
+		Attention(o, probs, rowsOf(q, s.B, 1, 2), k, v, wrong, 0.5, segmentFolds(s, order, 2))
+		require.NotEqual(t, rowsOf(whole[0], s.B, 1, 2), o)
+		heads := segmentFolds(s, order, 1)
+		heads.Queries, heads.Segments = foldOf(order, 2*s.T), Fold{}
+		require.NotEqual(t, whole[3], attend(s, heads, q, k, v, do)[3])
+	}
+}
+
+// sumOver adds vectors element by element.
+func sumOver(x [][]float32, order string) []float32 {
+	f, y := foldOf(order, len(x)), make([]float32, len(x[0]))
+	for j := range y {
+		y[j] = Run(f, func(i int) float32 { return x[i][j] })
+	}
+	return y
+}
+
+// dv adds by segments as said: in each the heads one after another, then the segments pairwise.
+func TestAttentionSegmentsAddByTheirPlan(t *testing.T) {
+	const heads, n, segments = 2, 8, 4
+	for _, order := range orders {
+		for _, join := range orders {
+			folds := AttentionFolds{P: inOrder(1), Keys: inOrder(n), DQ: inOrder(n), Queries: foldOf(order, heads*n/segments), Segments: foldOf(join, segments)}
+			s := AttentionShape{B: 1, T: n, H: heads, KV: 1, P: 1}
+			requireOrder(t, fmt.Sprintf("dv by %s, segments %s", order, join), heads*n, segmentTree(order, join, heads, n, segments), lowp.FP32, func(x []float32) float32 {
+				do, probs := make([]float32, n*heads), make([]float32, heads*n*n)
+				for h := range heads {
+					for q := range n {
+						do[q*heads+h], probs[(h*n+q)*n] = x[h*n+q], 1 // every query attends to key 0 alone
+					}
+				}
+				dq, dk, dv := make([]float32, n*heads), make([]float32, n), make([]float32, n)
+				AttentionBackward(dq, dk, dv, do, ones32(n*heads), ones32(n), make([]float32, n), probs, s, 1, folds)
+				return dv[0]
+			})
+		}
+	}
+}
+
+func segmentTree(order, join string, heads, n, segments int) reduce.Tree {
+	size := n / segments
+	var trees []reduce.Tree
+	for i := range segments {
+		var leaves []reduce.Tree
+		for h := range heads {
+			for q := range size {
+				leaves = append(leaves, reduce.Chain([]int{h*n + i*size + q}))
+			}
+		}
+		trees = append(trees, reduce.Graft(reduce.MustOrder(order).Tree(heads*size), leaves))
+	}
+	return reduce.Graft(reduce.MustOrder(join).Tree(segments), trees)
+}
+
+// The loss of parts of a vocabulary is the loss of all of it, where the order of the whole has the parts as subtrees.
+func TestCrossEntropyOfPartsOfTheVocabulary(t *testing.T) {
+	const rows, v = 9, 32
+	r := rand.New(rand.NewPCG(63, 64))
+	logits, targets := random32(r, rows*v), make([]int32, rows)
+	for i := range targets {
+		targets[i] = r.Int32N(v)
+	}
+	targets[4] = -1
+	wholeOrder := foldOf("splitk(8,pairwise)", v)
+	loss, lse, d := make([]float32, rows), make([]float32, rows), make([]float32, rows*v)
+	CrossEntropy(loss, lse, logits, targets, v, wholeOrder)
+	CrossEntropyBackward(d, logits, lse, targets, v, 0, 0.3)
+	for _, shares := range []int{1, 2, 4, 8} {
+		n := v / shares
+		var sums, found [][]float32
+		m := make([]float32, rows)
+		RowMax(m, logits, v)
+		highest := slices.Repeat([]float32{float32(math.Inf(-1))}, rows)
+		for i := range shares {
+			sum, target, top, part := make([]float32, rows), make([]float32, rows), make([]float32, rows), rowsOf(logits, rows, i, shares)
+			RowMax(top, part, n)
+			CrossEntropyPart(sum, target, part, m, targets, n, i*n, foldOf(fmt.Sprintf("splitk(%d,pairwise)", 8/shares), n))
+			sums, found = append(sums, sum), append(found, target)
+			for j := range highest {
+				highest[j] = max(highest[j], top[j])
+			}
+			got := make([]float32, rows*n)
+			CrossEntropyBackward(got, part, lse, targets, n, i*n, 0.3)
+			requireSameBits(t, rowsOf(d, rows, i, shares), got, "gradient of part %d of %d", i, shares)
+		}
+		require.Equal(t, m, highest)
+		got, gotLSE := make([]float32, rows), make([]float32, rows)
+		CrossEntropyJoin(got, gotLSE, m, sumOver(sums, "pairwise"), sumOver(found, "seq"), targets)
+		requireSameBits(t, lse, gotLSE, "lse of %d parts", shares)
+		requireSameBits(t, loss, got, "loss of %d parts", shares)
+	}
+	// Negative control: in sequence, the parts are not subtrees.
+	other := make([]float32, rows)
+	CrossEntropy(other, lse, logits, targets, v, foldOf("reverse", v))
+	require.NotEqual(t, loss, other)
+}
+
+// A row of the table is on one rank, and its gradient too, as though the others were not cut off.
+func TestEmbeddingOfPartsOfTheTable(t *testing.T) {
+	const rows, v, d = 40, 16, 3
+	r := rand.New(rand.NewPCG(65, 66))
+	w, dy, ids := random32(r, v*d), random32(r, rows*d), make([]int32, rows)
+	for i := range ids {
+		ids[i] = r.Int32N(v)
+	}
+	w[0] = Negzero[float32]()
+	y, dw, all := make([]float32, rows*d), make([]float32, v*d), make([]float32, v*d)
+	Embedding(y, w, ids, d)
+	EmbeddingBackward(dw, dy, ids, d, inOrder)
+	EmbeddingBackwardAll(all, dy, ids, d, foldOf("blocked(8)", rows))
+	require.NotEqual(t, dw, all, "negative control: the cuts differ")
+	for _, shares := range []int{1, 2, 4} {
+		var parts [][]float32
+		for i := range shares {
+			n, local, part := v/shares, make([]int32, rows), make([]float32, rows*d)
+			LocalIDs(local, ids, int32(i*n))
+			EmbeddingPart(part, w[i*n*d:][:n*d], local, d)
+			parts = append(parts, part)
+			got := make([]float32, n*d)
+			EmbeddingBackward(got, dy, local, d, inOrder)
+			requireSameBits(t, dw[i*n*d:][:n*d], got, "gradient of part %d of %d", i, shares)
+			EmbeddingBackwardAll(got, dy, local, d, foldOf("blocked(8)", rows))
+			requireSameBits(t, all[i*n*d:][:n*d], got, "gradient of part %d of %d, all tokens", i, shares)
+		}
+		requireSameBits(t, y, sumOver(parts, "seq"), "rows of %d parts", shares)
+		requireSameBits(t, y, sumOver(parts, "reverse"), "rows of %d parts", shares)
+	}
+	require.Panics(t, func() { Embedding(y, w, []int32{v}, d) }, "alone, an id that is nowhere is a caller's bug")
+}
