@@ -244,6 +244,30 @@ func TestRefusedParts(t *testing.T) {
 	require.NoError(t, c.CheckContext(1))
 }
 
+// Widths that the segments do not divide have other bits on two ranks, and are refused.
+func TestCanonicalWidthsDivide(t *testing.T) {
+	for _, c := range []struct {
+		Config
+		why string
+	}{
+		{wide(1).Config, ""},
+		{Config{Heads: 6, HeadDim: 4, State: 5, Groups: 2, Conv: 4}, "model.ssm: 74 columns of the input projection, 2·heads·head_dim + 2·groups·state + heads: must be a multiple of 8 for the canonical recipe with tp"},
+		{Config{Heads: 4, HeadDim: 3, State: 5, Groups: 2, Conv: 4}, "model.ssm: 12 rows of the output projection, heads·head_dim: must be a multiple of 8 for the canonical recipe with tp"},
+	} {
+		one, parted := newRanks("", 1, lowp.FP32, true), newRanks("tp=2", 1, lowp.FP32, true)
+		for _, r := range []*ranks{one, parted} {
+			r.shape.Config = c.Config
+			r.whole = newBench(r.shape, lowp.FP32, 0)
+		}
+		require.Equal(t, c.why == "", same(one.run(t), parted.run(t)), c.why)
+		if c.why == "" {
+			require.NoError(t, c.CheckCanonical())
+		} else {
+			require.EqualError(t, c.CheckCanonical(), c.why)
+		}
+	}
+}
+
 // The convolution of one tap has no halo.
 func TestOneTapSendsNothing(t *testing.T) {
 	one, parted := newRanks("", 1, lowp.FP32, true), newRanks("cp=4", 1, lowp.FP32, true)
