@@ -60,13 +60,22 @@ func (r *Router) Losses(dev *device.Device) (aux, z *device.Tensor) {
 	return aux, z
 }
 
+// alone tells whether the rank has the whole microbatch.
+func (r *Router) alone() bool { return r.TP.Size() == 1 && r.CP.Size() == 1 }
+
 // gatherRows is the rows of the microbatch, of which the rank has some.
 func (r *Router) gatherRows(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	if r.alone() {
+		return x
+	}
 	return r.CP.Gather(dev, label+".cp", r.TP.Gather(dev, label+".tp", x, 1), r.Batch)
 }
 
 // ownRows is the rank's rows of the microbatch's.
 func (r *Router) ownRows(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	if r.alone() {
+		return x
+	}
 	return r.TP.Slice(dev, label+".tp", r.CP.Slice(dev, label+".cp", x, r.Batch), 1)
 }
 

@@ -89,7 +89,7 @@ func (m *MoE) sharers() int { return m.Router.TP.Size() * m.Router.CP.Size() }
 // tokens is the token of the microbatch, of all ranks that share it, that each local row is of.
 func (m *MoE) tokens(dev *device.Device, rows int) *device.Tensor {
 	place := m.Router.CP.Index*m.Router.TP.Size() + m.Router.TP.Index
-	c := dev.Open("tokens", tokenRows)
+	c := dev.Open("dispatch.tokens", tokenRows)
 	c.Read("order", m.order)
 	c.ReadScalar("first", float64(place*rows))
 	c.ReadScalar("k", float64(m.TopK))

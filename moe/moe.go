@@ -72,7 +72,7 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 		offsets = m.ways(dev, offsets)
 		m.Experts.Order, m.Experts.sources = nil, m.sources()
 		if m.Apart {
-			m.Experts.tokens, m.Experts.leaves = m.there(dev, "tokens", "gather", "", m.tokens(dev, x.Rows())), x.Rows()*m.sharers()
+			m.Experts.tokens, m.Experts.leaves = m.there(dev, "dispatch.tokens", "gather", "", m.tokens(dev, x.Rows())), x.Rows()*m.sharers()
 		}
 	}
 	latent := dev.In("latent")

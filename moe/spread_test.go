@@ -177,7 +177,7 @@ func (s spread) run(t *testing.T) outcome {
 			rows := s.rows(l, at, micro)
 			dev.At(1, micro, device.Fwd)
 			y := m.Forward(dev, take(x, rows))
-			m.Router.CountTokens(dev)
+			m.Router.CountTokens(dev.In("router"))
 			put(out.y, y, rows)
 			out.sent[r.Index] += m.Experts.x.Rows()
 			out.perRank[r.Index] = append(out.perRank[r.Index], m.Aux.Value(0), m.Z.Value(0))
