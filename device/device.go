@@ -67,6 +67,9 @@ func (d *Device) At(step, micro int, phase Phase) { d.step, d.micro, d.phase = s
 // Enter goes on in another phase of the same step and microbatch.
 func (d *Device) Enter(phase Phase) { d.phase = phase }
 
+// Place is the rank's on the grid.
+func (d *Device) Place() Coord { return d.at }
+
 // Rank is the number of the rank.
 func (d *Device) Rank() int { return d.index }
 

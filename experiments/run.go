@@ -73,7 +73,7 @@ func (s *Spec) Check() error {
 	if s.Recipe == "" {
 		s.Recipe = tune.Recipes[0]
 	}
-	s.Layout.DP = max(s.Layout.DP, 1)
+	s.Layout = s.Layout.Full()
 	if err := tune.ParseRecipe(s.Recipe); err != nil {
 		return err
 	}
@@ -81,8 +81,18 @@ func (s *Spec) Check() error {
 		return err
 	}
 	if s.Recipe == tune.Canonical {
-		if err := s.Config.CheckCanonical(s.Layout.DP); err != nil {
+		if err := s.Config.CheckCanonical(s.Layout); err != nil {
 			return err
+		}
+	}
+	if err := s.Config.CheckLayout(s.Layout); err != nil {
+		return err
+	}
+	if parts := s.Layout.World() / s.Layout.DP; parts > 1 || s.Layout.EP > 1 { // no rank has whole weights
+		for _, x := range [][2]string{{"export", s.Export}, {"weights", s.Config.Weights}} {
+			if x[1] != "" {
+				return fmt.Errorf("%s %s: layout %q cuts the weights: must be dp alone", x[0], x[1], s.Layout)
+			}
 		}
 	}
 	if s.Export != "" {

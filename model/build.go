@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -8,40 +9,91 @@ import (
 	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/moe"
+	"firstbit/parallel"
 	"firstbit/ssm"
 )
 
 // New builds the network in the given format, with weights of zeros and streams without a seed: Init sets both.
 func New(c Config, f lowp.Format) (*Model, error) {
+	w, err := NewWeights(c, f, parallel.Rank{}, false)
+	if err != nil {
+		return nil, err
+	}
+	return w.Piece(0), nil
+}
+
+// NewWeights is what a rank has of the network, before its pieces. Under the canonical recipe gradients meet in an order that does
+// not depend on the layout.
+func NewWeights(c Config, f lowp.Format, rank parallel.Rank, canonical bool) (*Weights, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Model{Config: c, format: f, byName: map[string]*device.Param{}, states: map[string]*routerState{}}
-	m.dropout = m.stream("dropout.tp", c.Dropout > 0)
-	m.jitter = m.stream("jitter.ep", c.MoE.Jitter > 0 && strings.ContainsRune(c.Pattern, 'E'))
-	main, inner := m.patterns()
-	m.Embed.W = m.param("embed.w", weight, c.Vocab, c.Width)
-	m.Blocks = m.blocks(main, "", "")
-	m.Norm = m.norm("norm.w")
-	m.Head.W = m.Embed.W
-	if !c.Tied {
-		m.Head.W = m.param("head.w", weight, c.Vocab, c.Width)
+	w := &Weights{Config: c, format: f, rank: rank, canonical: canonical, byName: map[string]*device.Param{}, states: map[string]*routerState{}}
+	w.dropout = w.stream("dropout.tp", c.Dropout > 0)
+	w.jitter = w.stream("jitter.ep", c.MoE.Jitter > 0 && strings.ContainsRune(c.Pattern, 'E'))
+	return w, nil
+}
+
+// Pieces is the number of pieces of the network on a rank.
+func (w *Weights) Pieces() int { return w.rank.Layout().VPP }
+
+// Piece builds a piece of the network: a run of layers, on the first stage behind the embedding, on the last before the head. Piece after
+// piece the stages have one each, and then another. Asked for again it is another with the same weights, for another
+// microbatch.
+func (w *Weights) Piece(i int) *Model {
+	l := w.rank.Layout()
+	at, of := i*l.PP+w.rank.PP().Index, l.PP*l.VPP
+	m := &Model{Weights: w, Index: at, first: at == 0, last: at == of-1, seen: map[string]bool{}}
+	main, inner := w.patterns()
+	lo, hi := kernel.Cut(len(main), of, at, 1)
+	m.from = lo
+	m.moeFrom = strings.Count(main[:lo], "E")
+	if m.first || m.last && (w.Tied || inner != "") {
+		m.Embed = Embedding{W: m.part("embed.w", weight, []int{w.Vocab, w.Width}, m.tp(0)), TP: w.rank.TP()}
+		m.Embed.W.Ends = of > 1 && (w.Tied || inner != "")
 	}
+	m.Blocks = m.blocks(main[lo:hi], "", "", lo)
+	if !m.last {
+		return m
+	}
+	m.Norm = m.norm("norm.w")
+	m.Head = m.head()
 	if inner != "" {
-		for k := range c.MTP.Depths {
-			m.MTP = append(m.MTP, m.depth(k, inner))
+		for k := range w.MTP.Depths {
+			m.Depths = append(m.Depths, m.depth(k, inner))
 		}
 	}
-	return m, nil
+	return m
+}
+
+// head is a head with activations of its own.
+func (m *Model) head() Head {
+	h := Head{W: m.Embed.W, TP: m.rank.TP()}
+	if !m.Tied {
+		h.W = m.part("head.w", weight, []int{m.Vocab, m.Width}, m.tp(0))
+	}
+	if cp := m.rank.CP(); cp.Size() > 1 {
+		h.Join = func(dev *device.Device, label string, sum *device.Tensor) *device.Tensor {
+			return cp.AllReduce(dev, label, sum)
+		}
+	}
+	return h
+}
+
+// tp is a weight's cut over tensor-parallel ranks.
+func (w *Weights) tp(dim int) device.Cut { return cutOf(dim, w.rank.TP()) }
+
+func cutOf(dim int, m parallel.Member) device.Cut {
+	return device.Cut{Dim: dim, Part: m.Index, Parts: m.Size()}
 }
 
 // stream is a stream that the forward draws from, if it does.
-func (m *Model) stream(name string, drawn bool) *device.Stream {
+func (w *Weights) stream(name string, drawn bool) *device.Stream {
 	if !drawn {
 		return nil
 	}
 	s := device.NewStream(name)
-	m.streams = append(m.streams, s)
+	w.streams = append(w.streams, s)
 	return s
 }
 
@@ -55,22 +107,22 @@ func (c Config) patterns() (main, inner string) {
 func (m *Model) depth(k int, inner string) *Depth {
 	scope := "mtp." + strconv.Itoa(k) + "."
 	weights := scope
-	if m.Config.MTP.Repeated {
+	if m.MTP.Repeated {
 		weights = "mtp.0."
 	}
-	d := &Depth{Embed: Embedding{W: m.Embed.W}, Head: Head{W: m.Head.W}}
+	d := &Depth{Embed: Embedding{W: m.Embed.W, TP: m.rank.TP()}, Head: m.head()}
 	d.ENorm, d.HNorm = m.norm(weights+"enorm.w"), m.norm(weights+"hnorm.w")
-	d.Proj = m.param(weights+"proj", weight, 2*m.Width, m.Width)
-	d.Blocks = m.blocks(inner, scope, weights)
+	d.Proj = m.whole(weights+"proj", weight, 2*m.Width, m.Width)
+	d.Blocks = m.blocks(inner, scope, weights, 0)
 	d.Norm = m.norm(weights + "norm.w")
 	return d
 }
 
-// blocks builds the layers of a pattern: prefix names their Calls, weights their weights.
-func (m *Model) blocks(pattern, prefix, weights string) []*Block {
+// blocks builds the layers of a pattern, numbered from a number on: prefix names their Calls, weights their weights.
+func (m *Model) blocks(pattern, prefix, weights string, from int) []*Block {
 	var blocks []*Block
 	for i, letter := range pattern {
-		layer := scopeOf(i)
+		layer := scopeOf(from + i)
 		b := &Block{Norm: m.norm(weights + layer + ".norm.w")}
 		b.Mixer = m.mixer(letter, prefix+layer, weights+layer)
 		if m.dropout != nil {
@@ -81,7 +133,7 @@ func (m *Model) blocks(pattern, prefix, weights string) []*Block {
 	return blocks
 }
 
-func (m *Model) norm(name string) RMSNorm { return RMSNorm{W: m.param(name, one, m.Width), Eps: m.Eps} }
+func (m *Model) norm(name string) RMSNorm { return RMSNorm{W: m.whole(name, one, m.Width), Eps: m.Eps} }
 
 func (m *Model) mixer(letter rune, scope, weights string) mixer {
 	switch letter {
@@ -98,31 +150,34 @@ func (m *Model) mixer(letter rune, scope, weights string) mixer {
 }
 
 func (m *Model) attention(scope string) *Attention {
-	c, p := m.Config, m.P()
-	a := &Attention{
-		Wq: m.param(scope+".wq", weight, c.Width, c.Heads*p), Wk: m.param(scope+".wk", weight, c.Width, c.KVHeads*p),
-		Wv: m.param(scope+".wv", weight, c.Width, c.KVHeads*p), Wo: m.param(scope+".wo", weight, c.Heads*p, c.Width),
-		Shape: kernel.AttentionShape{H: c.Heads, KV: c.KVHeads, P: p},
+	c, p, n := m.Config, m.P(), m.rank.TP().Size()
+	a := &Attention{TP: m.rank.TP(), CP: m.rank.CP(),
+		Wq:    m.part(scope+".wq", weight, []int{c.Width, c.Heads * p}, m.tp(1)),
+		Wk:    m.part(scope+".wk", weight, []int{c.Width, c.KVHeads * p}, m.tp(1)),
+		Wv:    m.part(scope+".wv", weight, []int{c.Width, c.KVHeads * p}, m.tp(1)),
+		Wo:    m.part(scope+".wo", weight, []int{c.Heads * p, c.Width}, m.tp(0)),
+		Shape: kernel.AttentionShape{H: c.Heads / n, KV: c.KVHeads / n, P: p},
 	}
 	m.attentions = append(m.attentions, a)
 	return a
 }
 
 func (m *Model) mamba(scope string) *ssm.Mamba {
-	c := m.SSM
-	l := &ssm.Mamba{Config: c, Eps: m.Eps,
-		InProj:   m.param(scope+".in_proj", weight, m.Width, c.Projected()),
-		Conv:     m.param(scope+".conv.w", around0(c.Conv, true), c.Channels(), c.Conv),
-		ConvBias: m.param(scope+".conv.b", around0(c.Conv, false), c.Channels()),
-		DTBias:   m.param(scope+".dt_bias", stepGap, c.Heads), ALog: m.param(scope+".a_log", decayed, c.Heads),
-		Skip: m.param(scope+".d", skip, c.Heads), Norm: m.param(scope+".norm.w", one, c.Inner()),
-		OutProj: m.param(scope+".out_proj", weight, c.Inner(), m.Width)}
+	c, n := m.SSM, m.rank.TP().Size()
+	l := &ssm.Mamba{Config: c, Eps: m.Eps, TP: m.rank.TP(), CP: m.rank.CP(),
+		InProj:   m.part(scope+".in_proj", weight, []int{m.Width, c.Projected()}, m.tp(1)),
+		Conv:     m.part(scope+".conv.w", around0(c.Conv, true), []int{c.Channels(), c.Conv}, m.tp(0)),
+		ConvBias: m.part(scope+".conv.b", around0(c.Conv, false), []int{c.Channels()}, m.tp(0)),
+		DTBias:   m.part(scope+".dt_bias", stepGap, []int{c.Heads}, m.tp(0)), ALog: m.part(scope+".a_log", decayed, []int{c.Heads}, m.tp(0)),
+		Skip: m.part(scope+".d", skip, []int{c.Heads}, m.tp(0)), Norm: m.part(scope+".norm.w", one, []int{c.Inner()}, m.tp(0)),
+		OutProj: m.part(scope+".out_proj", weight, []int{c.Inner(), m.Width}, m.tp(0))}
+	l.Heads, l.Groups = c.Heads/n, c.Groups/n
 	m.mambas = append(m.mambas, l)
 	return l
 }
 
 func (m *Model) mlp(scope string, hidden int) *MLP {
-	return &MLP{W1: m.param(scope+".w1", weight, m.Width, hidden), W2: m.param(scope+".w2", weight, hidden, m.Width)}
+	return &MLP{TP: m.rank.TP(), W1: m.part(scope+".w1", weight, []int{m.Width, hidden}, m.tp(1)), W2: m.part(scope+".w2", weight, []int{hidden, m.Width}, m.tp(0))}
 }
 
 // routerState is what a router carries from step to step besides its weights.
@@ -130,24 +185,25 @@ type routerState struct{ bias, tokens *device.Tensor }
 
 // moe builds a mixture-of-experts layer; scope names its Calls, weights its weights and state.
 func (m *Model) moe(scope, weights string) *moe.MoE {
-	c := m.MoE
-	l := &moe.MoE{Config: c}
-	state, shared := m.states[weights], true
+	c, r := m.MoE, m.rank
+	l := &moe.MoE{Config: c, EP: r.EP(), ETP: r.ETP(), Apart: m.canonical}
+	state := m.states[weights]
 	if state == nil {
-		state, shared = &routerState{device.NewTensor(device.MasterFormat(m.format), c.Experts), device.NewTensor(lowp.INT32, c.Experts)}, false
+		state = &routerState{device.NewTensor(device.MasterFormat(m.format), c.Experts), device.NewTensor(lowp.INT32, c.Experts)}
 		m.states[weights] = state
 	}
-	l.Router = moe.Router{Config: c, W: m.param(weights+".router.w", weight, c.Experts, m.Width), Bias: state.bias, Tokens: state.tokens}
+	l.Router = moe.Router{Config: c, W: m.whole(weights+".router.w", weight, c.Experts, m.Width), Bias: state.bias, Tokens: state.tokens,
+		TP: r.TP(), CP: r.CP()}
 	width := m.Width
 	if c.Latent > 0 {
 		width = c.Latent
-		l.Latent = &moe.Latent{Down: m.param(weights+".latent.down", weight, m.Width, width)}
+		l.Latent = &moe.Latent{Down: m.whole(weights+".latent.down", weight, m.Width, width)}
 	}
 	l.Experts = moe.Experts{Config: c,
-		W1: m.param(weights+".experts.w1", weight, c.Experts, width, c.Hidden),
-		W2: m.param(weights+".experts.w2", weight, c.Experts, c.Hidden, width)}
+		W1: m.expert(weights+".experts.w1", []int{c.Experts, width, c.Hidden}, 2),
+		W2: m.expert(weights+".experts.w2", []int{c.Experts, c.Hidden, width}, 1)}
 	if c.Latent > 0 {
-		l.Latent.Up = m.param(weights+".latent.up", weight, width, m.Width)
+		l.Latent.Up = m.whole(weights+".latent.up", weight, width, m.Width)
 	}
 	if c.SharedHidden > 0 {
 		l.Shared = m.mlp(weights+".shared", c.SharedHidden)
@@ -156,20 +212,55 @@ func (m *Model) moe(scope, weights string) *moe.MoE {
 		l.Jitter = device.Jitter(m.jitter, c.Jitter)
 	}
 	m.moes = append(m.moes, l)
-	m.routers = append(m.routers, Routed{scope + ".router", shared, &l.Router})
+	m.routers = append(m.routers, Routed{scope + ".router", m.seen[weights], &l.Router})
+	m.seen[weights] = true
 	return l
 }
 
+// expert is a weight of the experts; hidden is the dimension that expert-tensor parallelism cuts.
+func (w *Weights) expert(name string, shape []int, hidden int) *device.Param {
+	p := w.param(name, weight, shape, cutOf(0, w.rank.EP()), cutOf(hidden, w.rank.ETP()))
+	p.Expert = true
+	w.join(p, w.rank.Siblings())
+	return p
+}
+
+// part is a weight of which a rank has the part that the cut says.
+func (w *Weights) part(name string, in initializer, shape []int, cut device.Cut) *device.Param {
+	p := w.param(name, in, shape, cut)
+	w.join(p, w.rank.CP())
+	return p
+}
+
+// whole is a weight that every rank has, and of whose tokens it has a part.
+func (w *Weights) whole(name string, in initializer, shape ...int) *device.Param {
+	p := w.param(name, in, shape)
+	p.Sequence = w.rank.TP().Size() > 1
+	w.join(p, w.rank.Micro())
+	return p
+}
+
+// join has the canonical recipe add a microbatch's gradient over the ranks that share its sequences.
+func (w *Weights) join(p *device.Param, over parallel.Member) {
+	if !w.canonical || over.Size() == 1 {
+		return
+	}
+	p.Join = func(dev *device.Device, label string, dw *device.Tensor) *device.Tensor {
+		return over.AllReduce(dev, label+".sum", dw)
+	}
+}
+
 // param is the weight of a name; one that is there already is shared.
-func (m *Model) param(name string, in initializer, shape ...int) *device.Param {
-	if p := m.byName[name]; p != nil {
+func (w *Weights) param(name string, in initializer, shape []int, cuts ...device.Cut) *device.Param {
+	if p := w.byName[name]; p != nil {
 		return p
 	}
-	f := m.format
+	f := w.format
 	if in.master {
 		f = device.MasterFormat(f)
 	}
-	p := device.NewParam(name, f, in.decay, shape...)
-	m.params, m.initials, m.byName[name] = append(m.params, p), append(m.initials, in), p
+	cuts = slices.DeleteFunc(cuts, func(c device.Cut) bool { return c.Parts == 1 })
+	p := device.NewPart(name, f, in.decay, shape, cuts...)
+	w.params, w.initials, w.byName[name] = append(w.params, p), append(w.initials, in), p
 	return p
 }

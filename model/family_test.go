@@ -143,8 +143,8 @@ func TestDepthsPredictFurther(t *testing.T) {
 	require.Equal(t, [][]int32{
 		{tgt[1], tgt[2], tgt[3], tgt[4], -1, tgt[6], tgt[7], tgt[8], tgt[9], -1},
 		{tgt[2], tgt[3], tgt[4], -1, -1, tgt[7], tgt[8], tgt[9], -1, -1}}, labels)
-	require.InDelta(t, 0.6/2/(2*4), b.MTPScale(0, 1.0/10), 1e-15)
-	require.InDelta(t, 0.6/2/(2*3), b.MTPScale(1, 1.0/10), 1e-15)
+	require.InDelta(t, 0.6/2/(2*4), b.MTPScale(0, 5, 1.0/10), 1e-15)
+	require.InDelta(t, 0.6/2/(2*3), b.MTPScale(1, 5, 1.0/10), 1e-15)
 }
 
 // Mamba's own weights begin as the family's do.

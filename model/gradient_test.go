@@ -91,7 +91,7 @@ func (b *bench) loss() float64 {
 	l := b.Forward(b.dev, b.tokens, b.targets)
 	sum := l.LM.Value(0) * b.lm
 	for k, loss := range l.MTP {
-		sum += loss.Value(0) * b.MTPScale(k, b.lm)
+		sum += loss.Value(0) * b.MTPScale(k, b.tokens.Dim(1), b.lm)
 	}
 	for i := range l.Aux {
 		sum += (l.Aux[i].Value(0) + l.Z[i].Value(0)) * b.extra

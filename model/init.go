@@ -55,16 +55,16 @@ type Streams func(name string) *rng.Stream
 // Init seeds the model's streams and draws every weight from a stream of its own name, "init." and the
 // weight's, so that no weight depends on which others there are or where they live. Linear weights are N(0, init_std²), divided by
 // √(2L) where a layer writes to the residual; norms are ones; Mamba's are as FACTS §5 has them.
-func (m *Model) Init(dev *device.Device, streams Streams) {
-	main, _ := m.patterns()
+func (w *Weights) Init(dev *device.Device, streams Streams) {
+	main, _ := w.patterns()
 	residual := 1 / math.Sqrt(2*float64(len(main)))
-	for _, s := range m.streams {
+	for _, s := range w.streams {
 		s.Seed(streams(s.Name))
 	}
-	for i, p := range m.params {
-		in := m.initials[i]
+	for i, p := range w.params {
+		in := w.initials[i]
 		if in.kernel == weight.kernel {
-			in.a = m.InitStd
+			in.a = w.InitStd
 			if writesResidual(p.Name) {
 				in.a *= residual
 			}
@@ -83,8 +83,13 @@ func initParam(dev *device.Device, p *device.Param, in initializer, streams Stre
 	}
 	c.Body = func(*device.Call) {
 		s := streams("init." + p.Name)
-		for i := range p.Master.Len() {
-			p.Master.Set(i, in.value(s, in.a, in.b))
+		next := 0
+		for i := range p.Elements() { // all are drawn, whichever part is here
+			v := in.value(s, in.a, in.b)
+			if next < p.Master.Len() && i == p.Index(next) {
+				p.Master.Set(next, v)
+				next++
+			}
 		}
 		p.W.CopyFrom(p.Master)
 	}

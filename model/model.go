@@ -2,57 +2,73 @@ package model
 
 import (
 	"strconv"
+	"strings"
 
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/moe"
+	"firstbit/parallel"
 	"firstbit/reduce"
 	"firstbit/ssm"
 )
 
-// Model is the network with the state of one microbatch under way.
-type Model struct {
+// Weights are what the pieces of a network on one rank share: parameters by name, the routers' state, and streams.
+type Weights struct {
 	Config
-	Embed  Embedding
-	Blocks []*Block
-	Norm   RMSNorm
-	Head   Head
-	MTP    []*Depth
-
 	params          []*device.Param
 	initials        []initializer
 	byName          map[string]*device.Param
 	states          map[string]*routerState
 	streams         []*device.Stream
 	dropout, jitter *device.Stream // nil: nothing draws from it
-	attentions      []*Attention
-	mambas          []*ssm.Mamba
-	moes            []*moe.MoE
-	routers         []Routed
-	losses          Losses // of the last Forward
 	format          lowp.Format
-	seq             int // T of the last Forward
+	rank            parallel.Rank
+	canonical       bool
+}
+
+// Model is the network, or the piece of it that a stage of a pipeline runs, with the state of one microbatch under way.
+type Model struct {
+	*Weights
+	Index  int // of the piece, first to last
+	Embed  Embedding
+	Blocks []*Block
+	Norm   RMSNorm
+	Head   Head
+	Depths []*Depth // of multi-token prediction
+
+	first, last bool // it begins with the embedding, it ends with the head
+	from        int  // number of the first of its layers
+	moeFrom     int  // mixtures of experts before it
+	attentions  []*Attention
+	mambas      []*ssm.Mamba
+	moes        []*moe.MoE
+	routers     []Routed
+	seen        map[string]bool // routers, by their weights
+	losses      Losses          // of the last Forward
+	seq         int             // T of the last Forward
 }
 
 // Losses are the parts of one microbatch's loss, one element each: the language-model losses as
-// sums over tokens in nats, the others as they enter the total.
+// sums over tokens in nats, the others as they enter the total. They are of all ranks that share the microbatch's tokens, but
+// only of the piece's layers.
 type Losses struct {
-	LM  *device.Tensor
-	MTP []*device.Tensor // per depth
-	Aux []*device.Tensor // load balancing, one per mixture-of-experts layer
-	Z   []*device.Tensor
+	LM      *device.Tensor   // nil: the piece has no head
+	MTP     []*device.Tensor // per depth
+	Aux     []*device.Tensor // load balancing, one per mixture-of-experts layer
+	Z       []*device.Tensor
+	Experts int // mixture-of-experts layers before those
 }
 
-// Params lists the weights in forward order, each once.
-func (m *Model) Params() []*device.Param { return m.params }
+// Params lists the weights of the rank in forward order, each once.
+func (w *Weights) Params() []*device.Param { return w.params }
 
-// Routers lists the mixture-of-experts layers' routers in order.
+// Routers lists the routers of the piece in order.
 func (m *Model) Routers() []Routed { return m.routers }
 
 // Streams lists the random streams that the forward draws from.
-func (m *Model) Streams() []*device.Stream { return m.streams }
+func (w *Weights) Streams() []*device.Stream { return w.streams }
 
 // Routed is a router with its scope.
 type Routed struct {
@@ -61,9 +77,37 @@ type Routed struct {
 	*moe.Router
 }
 
-// Forward runs one microbatch of B sequences of T tokens.
+// Forward runs one microbatch of B sequences of T tokens through the whole network.
 func (m *Model) Forward(dev *device.Device, tokens, targets *device.Tensor) Losses {
-	b, t := tokens.Dim(0), tokens.Dim(1)
+	_, losses := m.ForwardFrom(dev, nil, tokens, targets)
+	return losses
+}
+
+// ForwardFrom runs one microbatch through the piece: x is what the piece before made, nil for the first; y is for the
+// next, nil behind the head. Tokens and targets are whole sequences.
+//
+// Shapes: tokens, targets (B,T) → x, y (rows of the rank,D).
+func (m *Model) ForwardFrom(dev *device.Device, x, tokens, targets *device.Tensor) (y *device.Tensor, losses Losses) {
+	m.extents(tokens.Dim(0), tokens.Dim(1))
+	run := runner{}
+	if m.first {
+		x = m.Embed.Forward(dev, m.context(dev, "context.ids", tokens))
+	}
+	y = run.forward(dev, m.Blocks, m.from, x)
+	l := &m.losses
+	l.MTP, l.Aux, l.Z, l.Experts = l.MTP[:0], l.Aux[:0], l.Z[:0], m.moeFrom
+	if m.last {
+		m.headForward(dev, y, tokens, targets, run)
+		y = nil
+	}
+	for _, e := range m.moes {
+		l.Aux, l.Z = append(l.Aux, e.Aux), append(l.Z, e.Z)
+	}
+	return y, *l
+}
+
+// extents tells the layers how the microbatch's rows are cut.
+func (m *Model) extents(b, t int) {
 	for _, a := range m.attentions {
 		a.Shape.B, a.Shape.T = b, t
 	}
@@ -71,48 +115,77 @@ func (m *Model) Forward(dev *device.Device, tokens, targets *device.Tensor) Loss
 		l.Batch = b
 	}
 	for _, l := range m.moes {
-		l.Router.Sequence = t
+		l.Router.Batch, l.Router.Sequence = b, t
 	}
 	m.seq = t
-	run := runner{}
-	h := m.Norm.Forward(dev, run.forward(dev, m.Blocks, m.Embed.Forward(dev, tokens))) // (B·T,D)
-	l := &m.losses
-	l.LM = m.Head.Forward(dev, h, targets)
-	l.MTP, l.Aux, l.Z = l.MTP[:0], l.Aux[:0], l.Z[:0]
-	for k, d := range m.MTP {
+}
+
+// headForward is what comes after the layers: the head, and the depths of multi-token prediction.
+func (m *Model) headForward(dev *device.Device, y, tokens, targets *device.Tensor, run runner) {
+	h := m.Norm.Forward(dev, y) // (rows,D)
+	m.losses.LM = m.Head.Forward(dev, h, m.context(dev, "context.targets", targets))
+	for k, d := range m.Depths {
 		at := dev.In(depthScope(k))
 		ids, labels := roll(at, tokens, targets, k+1)
 		var loss *device.Tensor
-		h, loss = d.Forward(at, h, ids, labels, run)
-		l.MTP = append(l.MTP, loss)
+		h, loss = d.Forward(at, h, m.context(at, "context.ids", ids), m.context(at, "context.targets", labels), run)
+		m.losses.MTP = append(m.losses.MTP, loss)
 	}
-	for _, e := range m.moes {
-		l.Aux, l.Z = append(l.Aux, e.Aux), append(l.Z, e.Z)
-	}
-	return *l
 }
 
 // Backward goes through the last Forward. Each token's loss has the weight tokenScale, one over
 // the tokens of the global batch; the layers' own losses have lossScale, one over the microbatches.
 func (m *Model) Backward(dev *device.Device, tokenScale, lossScale float64) {
+	m.BackwardFrom(dev, nil, tokenScale, lossScale)
+}
+
+// BackwardFrom is Backward through the piece: dy comes from the piece after it, nil behind the head; dx is for the one
+// before, nil from the first.
+func (m *Model) BackwardFrom(dev *device.Device, dy *device.Tensor, tokenScale, lossScale float64) (dx *device.Tensor) {
 	run := runner{recompute: m.Recompute, lossScale: lossScale}
+	if m.last {
+		dy = m.headBackward(dev, tokenScale, run)
+	}
+	dx = run.backward(dev, m.Blocks, m.from, dy)
+	if !m.first {
+		return dx
+	}
+	m.Embed.Backward(dev, dx)
+	return nil
+}
+
+func (m *Model) headBackward(dev *device.Device, tokenScale float64, run runner) *device.Tensor {
 	var dh *device.Tensor // of the main layers' output, from the depths
-	for k := len(m.MTP) - 1; k >= 0; k-- {
-		dh = m.MTP[k].Backward(dev.In(depthScope(k)), dh, m.MTPScale(k, tokenScale), run)
+	for k := len(m.Depths) - 1; k >= 0; k-- {
+		dh = m.Depths[k].Backward(dev.In(depthScope(k)), dh, m.MTPScale(k, m.seq, tokenScale), run)
 	}
 	dy := m.Head.Backward(dev, tokenScale)
 	if dh != nil { // the output feeds the head and the first depth; their gradients meet here, in this order
 		dy = dev.Sum("out.dx", dy, dh)
 	}
-	m.Embed.Backward(dev, run.backward(dev, m.Blocks, m.Norm.Backward(dev, dy)))
+	return m.Norm.Backward(dev, dy)
 }
 
 // MTPScale is the weight of each label's loss at MTP depth k: the tokens' by factor/depths, their mean
 // being over the labels that T−k−1 steps of a sequence have.
-func (m *Model) MTPScale(k int, tokenScale float64) float64 {
-	c := m.Config.MTP
-	return tokenScale * c.Factor / float64(c.Depths) * float64(m.seq) / float64(m.seq-k-1)
+func (w *Weights) MTPScale(k, seq int, tokenScale float64) float64 {
+	return tokenScale * w.MTP.Factor / float64(w.MTP.Depths) * float64(seq) / float64(seq-k-1)
 }
+
+// Format is that of weights and activations.
+func (w *Weights) Format() lowp.Format { return w.format }
+
+// Routed counts the mixture-of-experts layers of the whole network, those of the depths among them, and the depths.
+func (w *Weights) Routed() (layers, depths int) {
+	main, inner := w.patterns()
+	if inner != "" {
+		depths = w.MTP.Depths
+	}
+	return strings.Count(main, "E") + depths*strings.Count(inner, "E"), depths
+}
+
+// Reads tells whether the piece reads tokens: it has the embedding or the head.
+func (m *Model) Reads() bool { return m.first || m.last }
 
 const known = 64
 

@@ -47,7 +47,7 @@ func (d *Depth) Forward(dev *device.Device, h, ids, labels *device.Tensor, run r
 	e := d.ENorm.Forward(dev.In("enorm"), d.Embed.Forward(dev, ids))
 	d.joined = dev.Concat("join", e, d.HNorm.Forward(dev.In("hnorm"), h)) // (B·T,2·D)
 	x := dev.MatMulNN("proj", d.joined, d.Proj.W)
-	out = d.Norm.Forward(dev, run.forward(dev, d.Blocks, x))
+	out = d.Norm.Forward(dev, run.forward(dev, d.Blocks, 0, x))
 	return out, d.Head.Forward(dev, out, labels)
 }
 
@@ -59,7 +59,7 @@ func (d *Depth) Backward(dev *device.Device, dout *device.Tensor, scale float64,
 	if dout != nil {
 		dy = dev.Sum("out.dx", dy, dout)
 	}
-	dx := run.backward(dev, d.Blocks, d.Norm.Backward(dev, dy))
+	dx := run.backward(dev, d.Blocks, 0, d.Norm.Backward(dev, dy))
 	// forward: x = [e, h]·proj
 	dev.Accumulate("proj.grad", d.Proj, dev.MatMulTN("proj.dw", d.joined, dx))
 	joined := dev.MatMulNT("proj.dx", dx, d.Proj.W)

@@ -8,9 +8,10 @@ type runner struct {
 	lossScale float64 // weight of the losses that layers add of themselves
 }
 
-func (r runner) forward(dev *device.Device, blocks []*Block, x *device.Tensor) *device.Tensor {
+// forward runs blocks that are numbered from a number on.
+func (r runner) forward(dev *device.Device, blocks []*Block, from int, x *device.Tensor) *device.Tensor {
 	for i, b := range blocks {
-		x = r.block(dev.In(scopeOf(i)), b, x)
+		x = r.block(dev.In(scopeOf(from+i)), b, x)
 	}
 	return x
 }
@@ -21,9 +22,9 @@ func (r runner) block(layer *device.Device, b *Block, x *device.Tensor) *device.
 	return b.out
 }
 
-func (r runner) backward(dev *device.Device, blocks []*Block, dy *device.Tensor) *device.Tensor {
+func (r runner) backward(dev *device.Device, blocks []*Block, from int, dy *device.Tensor) *device.Tensor {
 	for i := len(blocks) - 1; i >= 0; i-- {
-		layer, b := dev.In(scopeOf(i)), blocks[i]
+		layer, b := dev.In(scopeOf(from+i)), blocks[i]
 		if r.recompute {
 			layer.Enter(device.Rec)
 			kept := b.out

@@ -33,3 +33,30 @@ func runRoll(c *device.Call) {
 		}
 	}
 }
+
+var contextKernel = &device.Kernel{Name: "slice", Run: runContext}
+
+// context is the rank's steps of every sequence.
+//
+// Shapes: x (B,T) → y (B,T/cp).
+func (m *Model) context(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	cp := m.rank.CP()
+	if cp.Size() == 1 {
+		return x
+	}
+	c := dev.Open(label, contextKernel)
+	c.Read("x", x)
+	c.ReadScalar("part", float64(cp.Index))
+	y := c.Write("y", lowp.INT32, x.Dim(0), x.Dim(1)/cp.Size())
+	c.Do()
+	return y
+}
+
+func runContext(c *device.Call) {
+	x, y := c.In[0].Tensor, c.Out[0].Tensor
+	t, part := x.Cols(), y.Cols()
+	from := int(c.Scalar("part")) * part
+	for b := range x.Rows() {
+		copy(y.I32()[b*part:][:part], x.I32()[b*t+from:])
+	}
+}

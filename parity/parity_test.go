@@ -175,7 +175,7 @@ func (r reference) got(t *testing.T, m *model.Model, middleware ...device.Middle
 	if len(losses.MTP) > 0 {
 		mtp := 0.0
 		for k, l := range losses.MTP {
-			mtp += l.Value(0) * m.MTPScale(k, 1/float64(labelled))
+			mtp += l.Value(0) * m.MTPScale(k, tokens.Dim(1), 1/float64(labelled))
 		}
 		parts = append(parts, scalar("loss.mtp", mtp))
 	}

@@ -5,32 +5,49 @@ import (
 	"math/bits"
 	"strings"
 
-	"firstbit/device"
-	"firstbit/kernel"
-	"firstbit/libm"
-	"firstbit/optim"
-	"firstbit/reduce"
+	"firstbit/parallel"
 )
 
-// CheckCanonical says why a run of so many data-parallel ranks cannot have bits that do not depend on their number; nil: it has.
+// CheckCanonical says why a run cannot have bits that do not depend on its layout; nil: it has.
 //
 // Batches and sequences are powers of two because shares of a mean are then exact, and shards of a batch whole subtrees.
-func (c Config) CheckCanonical(dp int) error {
+func (c Config) CheckCanonical(l parallel.Layout) error {
+	l = l.Full()
 	bad := func(field, value, must, why string) error {
 		return fmt.Errorf("%s: %s: must be %s with recipe canonical: %s", field, value, must, why)
 	}
 	number := func(n int) string { return fmt.Sprint(n) }
+	share := l.TP * l.CP
 	switch {
-	case !powerOfTwo(dp) || dp > optim.CanonicalRanks:
-		return bad("layout dp", number(dp), "1, 2, 4 or 8", "a rank's part of a bucket must be a whole subtree")
+	case c.Precision == "fp64":
+		return bad("precision", c.Precision, "fp32 or bf16", "sums of squares are exact in float64 only for fp32")
+	case !powerOfTwo(l.DP):
+		return bad("layout dp", number(l.DP), "a power of two", "a rank's sequences must be a whole subtree")
+	case !powerOfTwo(share) || share > segments:
+		return bad("layout tp·cp", number(share), fmt.Sprintf("a power of two up to %d", segments), "a sequence is added in so many parts")
+	case l.ETP > 1:
+		return bad("layout etp", number(l.ETP), "1", "the gradient of a routing probability is added over tiles of an expert's hidden width")
+	case share%l.EP != 0 && l.EP%share != 0:
+		return bad("layout ep", number(l.EP), fmt.Sprintf("a divisor or a multiple of tp·cp (%d)", share), "experts must see whole microbatches, or equal parts of one")
 	case !powerOfTwo(c.Micro):
 		return bad("micro", number(c.Micro), "a power of two", "the microbatches of a rank must be a whole subtree")
 	case !powerOfTwo(c.Batch):
 		return bad("batch", number(c.Batch), "a power of two", "the sequences of a rank must be a whole subtree")
+	case l.CP > 1 && c.Batch > 1:
+		return bad("batch", number(c.Batch), "1 with cp", "tokens are added sequence after sequence, and a rank has a part of each")
 	case !powerOfTwo(c.Seq):
 		return bad("seq", number(c.Seq), "a power of two", "a mean over tokens must divide exactly")
+	case share > 1 && c.Seq < segments:
+		return bad("seq", number(c.Seq), fmt.Sprintf("at least %d with tp or cp", segments), "a sequence is added in so many parts")
 	case c.Model.Dropout > 0:
 		return bad("model.dropout", fmt.Sprint(c.Model.Dropout), "0", "a rank draws from a stream of its own")
+	}
+	if l.TP > 1 {
+		for _, f := range c.Model.Sharded() {
+			if f.Extent%segments != 0 {
+				return bad(f.Name, number(f.Extent), fmt.Sprintf("a multiple of %d with tp", segments), "a sum that ranks share is cut into so many parts")
+			}
+		}
 	}
 	if !strings.ContainsRune(c.Model.Pattern, 'E') {
 		return nil
@@ -48,53 +65,12 @@ func (c Config) CheckCanonical(dp int) error {
 	return nil
 }
 
+// segments is the number of parts of a sum that ranks of one microbatch can share.
+const segments = 8
+
 // leastCoeff keeps losses and their gradients far from the subnormal numbers of fp32.
 const leastCoeff = 1e-12
 
 func tooSmall(coeff float64) bool { return coeff > 0 && coeff < leastCoeff }
 
 func powerOfTwo(n int) bool { return n > 0 && bits.OnesCount(uint(n)) == 1 }
-
-// meetLosses joins the losses of microbatches as their gradients are joined.
-var meetLosses = &device.Kernel{Name: "losses", Fixed: reduce.MustPlan("micro:pairwise/fp32"),
-	Run: device.Width(runMeetLosses[float32], runMeetLosses[float64])}
-
-// sumLosses makes each loss that of all microbatches and ranks before layers and depths meet and weights enter: as with
-// gradients, what is added over ranks is added by itself.
-func (t *Trainer) sumLosses(dev *device.Device) {
-	lists := append([]*[]*device.Tensor{&t.lm, &t.aux, &t.z}, make([]*[]*device.Tensor, len(t.mtp))...)
-	for k := range t.mtp {
-		lists[3+k] = &t.mtp[k]
-	}
-	c := dev.Open("losses", meetLosses)
-	n := 0
-	for _, l := range lists {
-		each := len(*l) / t.Micro
-		for j := range each {
-			for micro := range t.Micro {
-				c.Read("loss", (*l)[micro*each+j])
-			}
-		}
-		n += each
-	}
-	mine := c.Write("losses", c.In[0].Format, n)
-	c.Do()
-	all := t.dp.AllReduce(dev, "losses.sum", mine)
-	n = 0
-	for _, l := range lists {
-		*l = (*l)[:len(*l)/t.Micro]
-		for i := range *l {
-			(*l)[i] = all.View(n, n+1)
-			n++
-		}
-	}
-}
-
-func runMeetLosses[T libm.Float](c *device.Call) {
-	sums := device.Data[T](c.Out[0].Tensor)
-	micro := len(c.In) / len(sums)
-	f := c.Fold("micro", micro)
-	for i := range sums {
-		sums[i] = kernel.Run(f, func(m int) T { return device.Data[T](c.In[i*micro+m].Tensor)[0] })
-	}
-}

@@ -23,7 +23,7 @@ type State struct {
 func (t *Trainer) States() []State {
 	var s []State
 	held := t.Optim.States()
-	for _, p := range t.Model.Params() {
+	for _, p := range t.weights.Params() {
 		s = append(s, State{p.Name, p.W})
 		for _, h := range held[p] {
 			if p.Master != p.W {
@@ -32,13 +32,13 @@ func (t *Trainer) States() []State {
 			s = append(s, State{p.Name + ".m", h.M}, State{p.Name + ".v", h.V})
 		}
 	}
-	for _, r := range t.Model.Routers() {
+	for _, r := range t.Routers() {
 		if r.Shared {
 			continue
 		}
 		s = append(s, State{r.Scope + ".bias", r.Bias}, State{r.Scope + ".tokens", r.Tokens})
 	}
-	for _, stream := range t.Model.Streams() {
+	for _, stream := range t.weights.Streams() {
 		s = append(s, State{"rng." + stream.Name, stream.State})
 	}
 	return append(s, State{positionState, numberTensor(t.consumed)})

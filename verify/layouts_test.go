@@ -14,7 +14,9 @@ import (
 	"firstbit/tune"
 )
 
+// The whole matrix is for the command: here layouts with every axis between them.
 func TestLayouts(t *testing.T) {
+	few(t, "tp=2,ep=4", "dp=2,tp=2,pp=2,ep=2", "tp=2,cp=2", "pp=2,vpp=2")
 	var seen []Cell
 	cells, one, err := Layouts(tune.Canonical, func(c Cell) { seen = append(seen, c) })
 	require.NoError(t, err)
@@ -30,8 +32,16 @@ func TestLayouts(t *testing.T) {
 	require.Len(t, hashes, 6, "one for each pattern and precision")
 }
 
+// few leaves a few layouts in the matrix.
+func few(t *testing.T, layouts ...string) {
+	all := matrixLayouts
+	t.Cleanup(func() { matrixLayouts = all })
+	matrixLayouts = layouts
+}
+
 // The fixed recipe gives every layout bits of its own, and is found out.
 func TestTheFixedRecipeDependsOnTheLayout(t *testing.T) {
+	few(t, "dp=8", "tp=2", "cp=2")
 	cells, _, err := Layouts("fixed", nil)
 	require.NoError(t, err)
 	hashes := map[string]bool{}
@@ -47,10 +57,18 @@ func TestTheFixedRecipeDependsOnTheLayout(t *testing.T) {
 
 // The fast recipe differs under another schedule alone.
 func TestTheFastRecipeDependsOnTheSchedule(t *testing.T) {
-	cell, _, err := layoutCell("fast", layoutConfig("M*E-/*E", "fp32", 1), 1, nil)
+	cell, _, err := setting{"M*EM*EM*/*E", "fp32"}.twice(parallel.Layout{}, "fast")
 	require.NoError(t, err)
 	require.False(t, cell.OK)
 	require.Contains(t, *cell.Why, "another schedule")
+}
+
+// globalConfig is tiny with the whole batch in one microbatch.
+func globalConfig(pattern, precision string) train.Config {
+	c := train.Tiny()
+	c.Model.Pattern, c.Precision, c.Steps, c.Batch = pattern, precision, matrixSteps, matrixBatch
+	c.Model.MoE.Aux = "sequence"
+	return c
 }
 
 // run is a configuration over so many ranks, its batch being the global one, with plans by hand over the recipe.
@@ -75,12 +93,11 @@ func TestConfigurations(t *testing.T) {
 		"odd extents":  {"model.width=28", "model.hidden=36", "model.moe.experts=7", "model.moe.hidden=23", "model.moe.tile_m=3", "model.moe.tile_n=5"},
 		"one bucket":   {"cluster.bucket=100000000"},
 		"many buckets": {"cluster.bucket=1"},
-		"fp64":         {"precision=fp64"},
 		"no clipping":  {"optim.clip=0", "seq=64"},
 		"short":        {"seq=4", "batch=64"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := layoutConfig("M*E-/*E", "bf16", 1)
+			c := globalConfig("M*E-/*E", "bf16")
 			c.Steps = 2
 			for _, s := range set {
 				require.NoError(t, c.Set(s))
@@ -96,7 +113,7 @@ func TestConfigurations(t *testing.T) {
 // Microbatches are cut like ranks: the same bits however a batch is dealt to both.
 func TestMicrobatches(t *testing.T) {
 	for _, precision := range []string{"fp32", "bf16"} {
-		c := layoutConfig("M*E-/*E", precision, 1)
+		c := globalConfig("M*E-/*E", precision)
 		c.Model.Tied, c.Steps = true, 2
 		want := run(t, c, 1)
 		for _, cut := range []struct{ dp, micro int }{{1, 2}, {1, 8}, {2, 4}, {4, 2}, {2, 2}} {
@@ -127,7 +144,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			}
 			require.NotEmpty(t, globs, kernel)
 			for seed := range uint64(40) { // where one number is made, two roundings may agree
-				c := layoutConfig("M*E-/*E", "fp32", 1)
+				c := globalConfig("M*E-/*E", "fp32")
 				c.Steps, c.Seed = 1, seed
 				if run(t, c, 1, globs...).Differ(run(t, c, 8, globs...)) != "" {
 					return
@@ -149,22 +166,23 @@ var labels = map[string][]string{
 
 // What the collector may be handed wrongly is an error.
 func TestJoin(t *testing.T) {
-	whole := Values{{"w", []uint64{1, 2}}}
-	step := func(whole Values, lo int, bits ...uint64) []rankStep {
-		return []rankStep{{whole, []part{{Value{"w.m", bits}, lo, 4}}}}
+	step := func(metric uint64, lo int, bits ...uint64) []rankStep {
+		return []rankStep{{whole("loss", []uint64{metric}), {Value{"w.m", bits}, 4, func(i int) int { return lo + i }}}}
 	}
-	v, err := join([][]rankStep{step(whole, 0, 5, 6), step(whole, 2, 7, 8)}, 0)
+	v, err := join([][]rankStep{step(1, 0, 5, 6), step(1, 2, 7, 8), step(1, 1, 6, 7)}, 0)
 	require.NoError(t, err)
-	require.Equal(t, Values{{"step 1 w", []uint64{1, 2}}, {"step 1 w.m", []uint64{5, 6, 7, 8}}}, v)
-	_, err = join([][]rankStep{step(whole, 0, 5, 6)}, 0)
-	require.ErrorContains(t, err, "w.m: ranks hold 2 of 4 elements")
-	_, err = join([][]rankStep{step(whole, 0, 5, 6), step(Values{{"w", []uint64{1, 3}}}, 2, 7, 8)}, 0)
-	require.ErrorContains(t, err, "ranks 0 and 1 hold other copies: w in 1 of 2 elements")
+	require.Equal(t, Values{{"step 1 loss", []uint64{1}}, {"step 1 w.m", []uint64{5, 6, 7, 8}}}, v)
+	_, err = join([][]rankStep{step(1, 0, 5, 6)}, 0)
+	require.ErrorContains(t, err, "w.m: no rank holds element 2")
+	_, err = join([][]rankStep{step(1, 0, 5, 6), step(2, 2, 7, 8)}, 0)
+	require.ErrorContains(t, err, "ranks 0 and 1 hold other copies of loss: element 0")
+	_, err = join([][]rankStep{step(1, 0, 5, 6), step(1, 1, 7, 8)}, 0)
+	require.ErrorContains(t, err, "ranks 0 and 1 hold other copies of w.m: element 1")
 }
 
 // A single bit of any value changes the hash and is found.
 func TestValues(t *testing.T) {
-	c := layoutConfig("*-", "bf16", 1)
+	c := globalConfig("*-", "bf16")
 	c.Steps = 1
 	v := run(t, c, 2)
 	names := map[string]bool{}

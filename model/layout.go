@@ -1,0 +1,63 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"firstbit/parallel"
+)
+
+// CheckLayout says why a layout cannot cut the network, and names the axis; nil: it can.
+func (c Config) CheckLayout(l parallel.Layout) (axis string, err error) {
+	l = l.Full()
+	main, _ := c.patterns()
+	has := func(letter string) bool { return strings.Contains(c.Pattern, letter) }
+	for _, f := range []struct {
+		axis   string
+		n      int
+		field  string
+		extent int
+		used   bool
+	}{
+		{"tp", l.TP, "model.vocab", c.Vocab, true},
+		{"tp", l.TP, "model.kv_heads", c.KVHeads, has("*")},
+		{"tp", l.TP, "model.hidden", c.Hidden, has("-")},
+		{"tp", l.TP, "model.ssm.groups", c.SSM.Groups, has("M")},
+		{"tp", l.TP, "model.moe.shared_hidden", c.MoE.SharedHidden, has("E")},
+		{"ep", l.EP, "model.moe.experts", c.MoE.Experts, has("E")},
+		{"etp", l.ETP, "model.moe.hidden", c.MoE.Hidden, has("E")},
+	} {
+		if f.used && f.extent%f.n != 0 {
+			return f.axis, fmt.Errorf("%s=%d must divide %s (%d)", f.axis, f.n, f.field, f.extent)
+		}
+	}
+	switch {
+	case l.PP*l.VPP > len(main):
+		return "pp", fmt.Errorf("pp·vpp=%d must be at most the layers of model.pattern (%d)", l.PP*l.VPP, len(main))
+	}
+	return "", nil
+}
+
+// Sum is an extent over which sums are added that tensor-parallel ranks share.
+type Sum struct {
+	Name   string
+	Extent int
+}
+
+// Sharded lists the extents that tensor parallelism cuts and sums run over.
+func (c Config) Sharded() []Sum {
+	sums := []Sum{{"model.vocab", c.Vocab}}
+	if strings.Contains(c.Pattern, "*") {
+		sums = append(sums, Sum{"heads·head_dim", c.Heads * c.P()}, Sum{"kv_heads·head_dim", c.KVHeads * c.P()})
+	}
+	if strings.Contains(c.Pattern, "-") {
+		sums = append(sums, Sum{"model.hidden", c.Hidden})
+	}
+	if strings.Contains(c.Pattern, "M") {
+		sums = append(sums, Sum{"ssm heads·head_dim", c.SSM.Inner()}, Sum{"the columns of ssm in_proj", c.SSM.Projected()})
+	}
+	if strings.Contains(c.Pattern, "E") && c.MoE.SharedHidden > 0 {
+		sums = append(sums, Sum{"model.moe.shared_hidden", c.MoE.SharedHidden})
+	}
+	return sums
+}

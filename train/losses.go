@@ -1,0 +1,148 @@
+package train
+
+import (
+	"strconv"
+
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/libm"
+	"firstbit/model"
+	"firstbit/reduce"
+)
+
+// losses are those of a step. Every microbatch has a vector: the language model's loss, that of each depth of
+// multi-token prediction, and of each mixture-of-experts layer two. What other ranks compute is absent, −0.
+type losses struct {
+	kept  []*device.Tensor // by microbatch
+	order []int            // the microbatches of the step, as they came
+	parts []*device.Tensor // the elements of all
+	all   *device.Tensor
+}
+
+var (
+	keepKernel  = &device.Kernel{Name: "keep"}
+	valueKernel = &device.Kernel{Name: "value"}
+	// meetLosses joins the losses of microbatches as their gradients are joined.
+	meetLosses = &device.Kernel{Name: "losses", Fixed: reduce.MustPlan("micro:seq/fp32"), Canonical: reduce.MustPlan("micro:pairwise/fp32"),
+		Run: device.Width(runMeetLosses[float32], runMeetLosses[float64])}
+)
+
+// slots is the number of losses of a microbatch, and where those of the experts begin.
+func (t *Trainer) slots() (n, aux, z int) {
+	layers, depths := t.weights.Routed()
+	return 1 + depths + 2*layers, 1 + depths, 1 + depths + layers
+}
+
+// keep collects what a piece knows of a microbatch's losses: the next microbatch writes their tensors again.
+func (t *Trainer) keep(dev *device.Device, m *model.Model, micro int, l model.Losses) {
+	for len(t.losses.kept) <= micro {
+		t.losses.kept = append(t.losses.kept, t.absent())
+	}
+	_, aux, z := t.slots()
+	c := dev.Open("losses."+strconv.Itoa(m.Index), keepKernel)
+	var at []int
+	read := func(slot int, x *device.Tensor) {
+		c.Read("loss", x)
+		at = append(at, slot)
+	}
+	if l.LM != nil {
+		read(0, l.LM)
+	}
+	for k, x := range l.MTP {
+		read(1+k, x)
+	}
+	for i := range l.Aux {
+		read(aux+l.Experts+i, l.Aux[i])
+		read(z+l.Experts+i, l.Z[i])
+	}
+	kept := t.losses.kept[micro]
+	c.Update("losses", kept)
+	c.Body = func(c *device.Call) {
+		for i, slot := range at {
+			kept.CopyAt(slot, c.In[i].Tensor)
+		}
+	}
+	c.Do()
+}
+
+// absent is a vector of losses that nobody has written.
+func (t *Trainer) absent() *device.Tensor {
+	n, _, _ := t.slots()
+	x := device.NewTensor(device.MasterFormat(t.weights.Format()), n)
+	for i := range n {
+		x.Set(i, kernel.Negzero[float64]())
+	}
+	return x
+}
+
+// sum makes each loss that of all microbatches and ranks, before layers and depths meet and weights enter: as with
+// gradients, what is added over ranks is added by itself. Ranks that share a microbatch have the same.
+func (t *Trainer) sumLosses(dev *device.Device) []*device.Tensor {
+	c := dev.Open("losses", meetLosses)
+	for _, micro := range t.losses.order {
+		c.Read("losses", t.losses.kept[micro])
+	}
+	n, _, _ := t.slots()
+	all := c.Write("losses", c.In[0].Format, n)
+	c.Do()
+	all = t.rank.DP().AllReduce(dev, "losses.sum", all)
+	all = t.rank.PP().AllReduce(dev, "losses.stages", all) // every other stage's are absent
+	if all != t.losses.all {
+		t.losses.all, t.losses.parts = all, nil
+		for i := range n {
+			t.losses.parts = append(t.losses.parts, all.View(i, i+1))
+		}
+	}
+	for _, p := range t.losses.parts {
+		p.From = all.From
+	}
+	return t.losses.parts
+}
+
+func runMeetLosses[T libm.Float](c *device.Call) {
+	sums := device.Data[T](c.Out[0].Tensor)
+	f := c.Fold("micro", len(c.In))
+	for i := range sums {
+		sums[i] = kernel.Run(f, func(m int) T { return device.Data[T](c.In[m].Tensor)[i] })
+	}
+}
+
+// metrics makes the step's numbers and shows each as a metric record: the loss, its parts as they
+// enter it, and the norm of the gradients.
+func (t *Trainer) metrics(norm *device.Tensor) Result {
+	dev, f := t.dev.In("metrics"), norm.Format
+	all := t.sumLosses(dev)
+	_, aux, z := t.slots()
+	tokens, micros := 1/float64(t.Tokens()), 1/float64(t.Microbatches())
+	var names []string
+	var parts []*device.Tensor
+	add := func(name string, of []*device.Tensor, scale float64) {
+		if len(of) > 0 {
+			names, parts = append(names, name), append(parts, model.Reduce(dev, name, of, scale, f))
+		}
+	}
+	add("lm_loss", all[:1], tokens)
+	add("load_balancing_loss", all[aux:z], micros)
+	add("z_loss", all[z:], micros)
+	var depths []*device.Tensor
+	for k, of := range all[1:aux] {
+		depths = append(depths, model.Reduce(dev, "mtp_loss."+strconv.Itoa(k), []*device.Tensor{of}, t.weights.MTPScale(k, t.Seq, tokens), f))
+	}
+	add("mtp_loss", depths, 1)
+	r := Result{Step: t.step, Metrics: []Metric{t.metric("loss", model.Reduce(dev, "loss", parts, 1, f))}}
+	for i, p := range parts {
+		r.Metrics = append(r.Metrics, t.metric(names[i], p))
+	}
+	r.Metrics = append(r.Metrics, t.metric("grad_norm", norm))
+	if t.Digest {
+		r.State = t.stateDigest()
+	}
+	return r
+}
+
+func (t *Trainer) metric(name string, x *device.Tensor) Metric {
+	c := t.dev.OpenKind(device.Metric, name, valueKernel)
+	c.Read("value", x)
+	c.Do()
+	return Metric{Name: name, Value: x.Value(0), Bits: x.Bits(0)}
+}

@@ -1,0 +1,152 @@
+package train
+
+import (
+	"strconv"
+
+	"firstbit/device"
+	"firstbit/lowp"
+	"firstbit/model"
+	"firstbit/parallel"
+	"firstbit/reduce"
+)
+
+// piece is a run of layers of the rank's, with a lane for every microbatch that is under way in it: forward, and not yet backward.
+type piece struct {
+	lanes []*model.Model
+	in    map[int]int // the lane of a microbatch under way
+	free  []int
+}
+
+// enter gives a microbatch a lane.
+func (t *Trainer) enter(i, micro int) int {
+	p := t.pieces[i]
+	if n := len(p.free); n > 0 {
+		p.in[micro] = p.free[n-1]
+		p.free = p.free[:n-1]
+		return p.in[micro]
+	}
+	lane := len(p.in)
+	for len(p.lanes) <= lane {
+		p.lanes = append(p.lanes, t.weights.Piece(i))
+	}
+	p.in[micro] = lane
+	return lane
+}
+
+// leave frees the lane of a microbatch.
+func (p *piece) leave(micro int) int {
+	lane := p.in[micro]
+	delete(p.in, micro)
+	p.free = append(p.free, lane)
+	return lane
+}
+
+// completionKernel is the order in which microbatches complete: gradients, and losses as they are reported, add up
+// in it. It is a choice as where they overlap.
+var completionKernel = &device.Kernel{Name: "completion", Fixed: reduce.MustPlan("micro:seq/fp32"), Run: runCompletion}
+
+// completion lists the microbatches of a step as they complete.
+func (t *Trainer) completion() []int32 {
+	if t.Micro == 1 {
+		return onlyOne
+	}
+	t.dev.At(t.step, 0, device.Fwd)
+	c := t.dev.In("grads").Open("accumulate", completionKernel)
+	c.ReadScalar("microbatches", float64(t.Micro))
+	order := c.Write("order", lowp.INT32, t.Micro)
+	c.Do()
+	return order.I32()
+}
+
+var onlyOne = []int32{0}
+
+func runCompletion(c *device.Call) {
+	order := c.Out[0].I32()
+	for i, micro := range c.Order("micro", len(order)).Tree(len(order)).Leaves() {
+		order[i] = int32(micro)
+	}
+}
+
+// pipeline takes the microbatches of a step through the rank's pieces. In a pipeline their order is that of its stages, which must
+// agree on it.
+func (t *Trainer) pipeline() {
+	l := t.rank.Layout()
+	if l.PP == 1 {
+		for _, micro := range t.completion() {
+			t.forward(0, int(micro))
+			t.backward(0, int(micro))
+		}
+		return
+	}
+	if t.order == nil {
+		t.order = parallel.Pipeline(l.PP, l.VPP, t.rank.PP().Index, t.Micro)
+	}
+	for _, s := range t.order {
+		if s.Backward {
+			t.backward(s.Chunk, s.Micro)
+		} else {
+			t.forward(s.Chunk, s.Micro)
+		}
+	}
+}
+
+func (t *Trainer) forward(i, micro int) {
+	lane := t.enter(i, micro)
+	m, dev, b := t.pieces[i].lanes[lane], t.dev.Lane(lane), t.batchOf(lane)
+	dev.At(t.step, micro, device.Fwd)
+	if m.Reads() {
+		t.deal(dev, b, micro)
+	}
+	y, l := m.ForwardFrom(dev, t.receive(dev, m, m.Index-1), b.tokens, b.targets)
+	for _, r := range m.Routers() {
+		if r.BiasRate > 0 {
+			r.CountTokens(dev.In(r.Scope))
+		}
+	}
+	if i == 0 {
+		t.losses.order = append(t.losses.order, micro)
+	}
+	t.keep(dev, m, micro, l)
+	if y != nil {
+		t.send(dev, m.Index+1, y)
+	}
+}
+
+func (t *Trainer) backward(i, micro int) {
+	lane := t.pieces[i].leave(micro)
+	m, dev := t.pieces[i].lanes[lane], t.dev.Lane(lane)
+	dev.At(t.step, micro, device.Bwd)
+	dx := m.BackwardFrom(dev, t.receive(dev, m, m.Index+1), 1/float64(t.Tokens()), 1/float64(t.Microbatches()))
+	if dx != nil {
+		t.send(dev, m.Index-1, dx)
+	}
+}
+
+// receive takes what the piece from, before m or after it, sends to m; nil beyond the ends of the pipeline.
+func (t *Trainer) receive(dev *device.Device, m *model.Model, from int) *device.Tensor {
+	l := t.rank.Layout()
+	if from < 0 || from == l.PP*l.VPP {
+		return nil
+	}
+	return t.rank.PP().Recv(dev.In("pipeline"), chunk(m.Index), from%l.PP, t.weights.Format(), t.Batch*t.Seq/(l.CP*l.TP), t.Config.Model.Width)
+}
+
+// send gives x to a piece.
+func (t *Trainer) send(dev *device.Device, to int, x *device.Tensor) {
+	t.rank.PP().Send(dev.In("pipeline"), chunk(to), to%t.rank.Layout().PP, x)
+}
+
+// chunk labels what is sent to a piece.
+func chunk(piece int) string {
+	if piece < len(chunks) {
+		return chunks[piece]
+	}
+	return "chunk." + strconv.Itoa(piece)
+}
+
+var chunks = func() (s [64]string) {
+	for i := range s {
+		s[i] = "chunk." + strconv.Itoa(i)
+	}
+	return s
+}()

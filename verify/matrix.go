@@ -1,0 +1,103 @@
+package verify
+
+import (
+	"fmt"
+	"strings"
+
+	"firstbit/experiments"
+	"firstbit/parallel"
+	"firstbit/train"
+)
+
+// Cell is one guarantee in one setting.
+type Cell struct {
+	Name string  `json:"name"`
+	OK   bool    `json:"ok"`
+	Hash string  `json:"hash"`
+	Why  *string `json:"why"` // it did not hold; nil: it did
+}
+
+// fail notes why a cell does not hold.
+func (c *Cell) fail(why string) { c.OK, c.Why = false, &why }
+
+// The matrix: every layout of every pattern and precision runs matrixSteps steps on one global batch.
+var (
+	matrixLayouts = []string{"dp=8", "tp=4", "tp=8", "ep=2", "tp=2,ep=2", "tp=2,ep=4", "dp=8,ep=4", "pp=2", "pp=4", "tp=2,pp=2",
+		"pp=2,vpp=2", "cp=2", "tp=2,cp=2", "dp=2,tp=2,pp=2,ep=2"}
+	matrixPatterns   = []string{"*-*-*-*-", "M-M-M-M-", "M*EM*EM*/*E"}
+	matrixPrecisions = []string{"fp32", "bf16"}
+)
+
+const (
+	matrixBatch = 8 // sequences of a step
+	matrixSteps = 3
+)
+
+// setting is one pattern in one precision.
+type setting struct{ pattern, precision string }
+
+func settings() (all []setting) {
+	for _, pattern := range matrixPatterns {
+		for _, precision := range matrixPrecisions {
+			all = append(all, setting{pattern, precision})
+		}
+	}
+	return all
+}
+
+// cells is the number of cells of a matrix with one for the one rank of each setting.
+func matrixCells() int { return len(settings()) * (1 + len(matrixLayouts)) }
+
+// name is the cell's: dp8·ep4 *- fp32.
+func (s setting) name(l parallel.Layout) string {
+	text := strings.NewReplacer("=", "", ",", "·").Replace(l.String())
+	if l.DP == 1 && l.World() > 1 {
+		text = strings.TrimPrefix(text, "dp1·")
+	}
+	return fmt.Sprintf("%s %s %s", text, s.pattern, s.precision)
+}
+
+// spec is a run of the setting over a layout. Microbatches are of two sequences where there are so many; of one where
+// ranks share sequences.
+func (s setting) spec(l parallel.Layout, recipe string) experiments.Spec {
+	c := train.Tiny()
+	c.Precision, c.Steps, c.Seq = s.precision, matrixSteps, 16
+	m := &c.Model
+	m.Pattern, m.Vocab, m.Width, m.Heads, m.KVHeads, m.HeadDim, m.Hidden = s.pattern, 256, 32, 8, 8, 4, 64
+	m.SSM.Heads, m.SSM.HeadDim, m.SSM.State, m.SSM.Groups = 8, 4, 8, 8
+	m.MoE.Hidden, m.MoE.SharedHidden, m.MoE.Aux = 32, 16, "sequence"
+	l = l.Full()
+	c.Batch = 2
+	if l.CP > 1 || l.DP > matrixBatch/2 {
+		c.Batch = 1
+	}
+	c.Micro = matrixBatch / (l.DP * c.Batch)
+	return experiments.Spec{Config: c, Layout: l, Recipe: recipe}
+}
+
+// matrix runs every cell: one rank first, whose values verify gets with every other layout's. Each is called with every cell; nil:
+// nobody watches.
+func matrix(each func(Cell), verify func(s setting, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
+	var cells []Cell
+	for _, s := range settings() {
+		var one Values
+		for _, text := range append([]string{""}, matrixLayouts...) {
+			l, err := parallel.ParseLayout(text)
+			if err != nil {
+				return nil, err
+			}
+			cell, values, err := verify(s, l, one)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", cell.Name, err)
+			}
+			if one == nil {
+				one = values
+			}
+			cells = append(cells, cell)
+			if each != nil {
+				each(cell)
+			}
+		}
+	}
+	return cells, nil
+}
