@@ -102,6 +102,7 @@ type shareRun struct {
 	layout    string
 	format    lowp.Format
 	batch     int
+	steps     int // 0: one
 	canonical bool
 	broken    device.Middleware // nil: nothing is
 }
@@ -156,6 +157,22 @@ func canonicalPlans(next device.Runner) device.Runner {
 			c.Plan = plan
 		}
 		next(c)
+	}
+}
+
+// replanned sets items of a kernel's plans.
+func replanned(kernel, plan string) device.Middleware {
+	return func(next device.Runner) device.Runner {
+		return func(c *device.Call) {
+			if c.Kernel.Name == kernel {
+				p, err := c.Plan.With(reduce.MustPlan(plan))
+				if err != nil {
+					panic(err)
+				}
+				c.Plan = p
+			}
+			next(c)
+		}
 	}
 }
 
@@ -234,10 +251,14 @@ func (s shareRun) rank(dev *device.Device, r parallel.Rank) shareResult {
 	}
 	steps, own := s.shares(r)
 	net := layer.build(params, r, s.batch, steps)
-	dev.At(1, 0, device.Fwd)
-	y := net.forward(dev, drawnRows("x", s.format, s.batch*shareT, own))
-	dev.At(1, 0, device.Bwd)
-	dx := net.backward(dev, drawnRows("dy", s.format, s.batch*shareT, own))
+	x, gradient := drawnRows("x", s.format, s.batch*shareT, own), drawnRows("dy", s.format, s.batch*shareT, own)
+	var y, dx *device.Tensor
+	for step := range max(s.steps, 1) {
+		dev.At(step+1, 0, device.Fwd)
+		y = net.forward(dev, x)
+		dev.At(step+1, 0, device.Bwd)
+		dx = net.backward(dev, gradient)
+	}
 	got := shareResult{"y": values(y), "dx": values(dx)}
 	for _, p := range params {
 		got[p.Name] = values(p.Grad)
