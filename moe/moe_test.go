@@ -246,17 +246,3 @@ func TestValidate(t *testing.T) {
 	c.ZCoeff = -1
 	require.ErrorContains(t, c.Validate(), "z_coeff")
 }
-
-// On one rank a step makes next to nothing anew: what it computes with lies where the last step's lay.
-func TestOneRankAllocates(t *testing.T) {
-	b := newBench(small, lowp.FP32)
-	step := func() {
-		b.step++
-		b.dev.At(b.step, 0, device.Fwd)
-		b.Forward(b.dev, b.x)
-		b.dev.Enter(device.Bwd)
-		b.MoE.Backward(b.dev, b.dy, 1)
-	}
-	step()
-	require.LessOrEqual(t, testing.AllocsPerRun(20, step), 4.0) // the tiles of the grouped product, and how they are joined
-}

@@ -75,9 +75,12 @@ func TestRanksComputeTheLayer(t *testing.T) {
 // Under the canonical plans every layout has one rank's bits.
 func TestRanksHaveTheBitsOfOne(t *testing.T) {
 	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16} {
-		for _, router := range []string{"sigmoid", "softmax", "softmax_topk"} {
+		for _, router := range []string{"sigmoid", "softmax", "softmax_topk", "groups, latent, bf16 logits"} {
 			c := wide
 			c.Router, c.TopK = router, 3
+			if router == "groups, latent, bf16 logits" {
+				c.Router, c.Groups, c.GroupsKept, c.GroupTop, c.Latent, c.RouterDtype = "sigmoid", 4, 2, 1, 4, "bf16"
+			}
 			want := one(c, f, true).run(t).bits()
 			for _, layout := range canonicalLayouts {
 				l, err := parallel.ParseLayout(layout)
