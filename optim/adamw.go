@@ -44,8 +44,7 @@ func New(c Config, params []*device.Param) *AdamW {
 
 var (
 	sumSquares = &device.Kernel{Name: "sum_squares", Fixed: reduce.MustPlan("elements:lanes(8)/fp32"),
-		Canonical: reduce.MustPlan("elements:blocked(64)/fp32"), // blocks of a unit
-		Run:       device.Width(runSquares[float32], runSquares[float64])}
+		Run: device.Width(runSquares[float32], runSquares[float64])}
 	gradNorm = &device.Kernel{Name: "grad_norm", Fixed: reduce.MustPlan("params:seq/fp32"),
 		Run: device.Width(runNorm[float32], runNorm[float64])}
 	adamw = &device.Kernel{Name: "adamw", Run: device.Width(runAdamW[float32], runAdamW[float64])}

@@ -1,30 +1,27 @@
 package optim
 
 import (
-	"math"
 	"slices"
 	"strconv"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/parallel"
-	"firstbit/reduce"
 )
 
-// Distributed is AdamW over data-parallel ranks, each of which updates a shard: gradients are
-// added bucket by bucket into shards, the shards' weights are updated and gathered again.
+// Distributed is AdamW over ranks, each of which updates a shard of its parameters: gradients are added bucket by bucket into
+// shards over the ranks that have the same parameters, the shards' weights are updated and gathered again.
 //
 // Source: FACTS §4; Rajbhandari et al. 2020, "ZeRO".
 type Distributed struct {
 	Config
 	Buckets []*Bucket
 
-	// Canonical makes every bit independent of how many ranks there are: see canonical.go.
+	// Canonical makes every bit independent of the layout: see canonical.go.
 	Canonical bool
 
-	dp parallel.Member
+	rank parallel.Rank
 }
 
 // Bucket is parameters, in reverse order, whose gradients travel together.
@@ -33,8 +30,10 @@ type Bucket struct {
 	Segments []*Segment // what lies in this rank's shard
 
 	label  string
-	n      int // elements
-	lo, hi int // the shard
+	group  parallel.Member // which has the same parameters and other tokens
+	ends   bool            // it adds over the ends of the pipeline too
+	n      int             // elements
+	lo, hi int             // the shard
 	grad   *device.Tensor
 	shard  *device.Tensor // of the gradient, summed over the ranks
 }
@@ -50,34 +49,54 @@ type Segment struct {
 	of, grad *device.Tensor // a shard, and the segment's part of it
 }
 
-// NewDistributed cuts the parameters into buckets of at least so many elements, each of one format, and
-// finds this rank's shards.
-func NewDistributed(c Config, params []*device.Param, dp parallel.Member, bucket int) *Distributed {
-	return newDistributed(c, params, dp, bucket, false)
+// NewDistributed cuts the parameters into buckets of at least so many elements, and finds this rank's shards. A bucket has one
+// format and one group; what both ends of a pipeline have is a bucket by itself, so that both cut it alike.
+func NewDistributed(c Config, params []*device.Param, rank parallel.Rank, bucket int) *Distributed {
+	return newDistributed(c, params, rank, bucket, false)
 }
 
-func newDistributed(c Config, params []*device.Param, dp parallel.Member, bucket int, canonical bool) *Distributed {
-	d := &Distributed{Config: c, Canonical: canonical, dp: dp}
-	open := map[lowp.Format]*Bucket{}
+func newDistributed(c Config, params []*device.Param, rank parallel.Rank, bucket int, canonical bool) *Distributed {
+	d := &Distributed{Config: c, Canonical: canonical, rank: rank}
+	type kind struct {
+		f     lowp.Format
+		group parallel.Member
+	}
+	open := map[kind]*Bucket{}
+	numbered := 0
 	for _, p := range slices.Backward(params) {
-		b := open[p.W.Format]
-		if b == nil {
-			b = &Bucket{label: "bucket." + strconv.Itoa(len(d.Buckets))}
-			d.Buckets, open[p.W.Format] = append(d.Buckets, b), b
+		k := kind{p.W.Format, d.groupOf(p)}
+		b := open[k]
+		ends := p.Ends && rank.Ends().Size() > 1
+		switch {
+		case ends:
+			b = &Bucket{label: "bucket." + p.Name, group: k.group, ends: true}
+			d.Buckets = append(d.Buckets, b)
+		case b == nil:
+			b = &Bucket{label: "bucket." + strconv.Itoa(numbered), group: k.group}
+			d.Buckets, open[k] = append(d.Buckets, b), b
+			numbered++
 		}
 		b.Params = append(b.Params, p)
-		if b.n += p.Grad.Len(); b.n >= bucket {
-			open[p.W.Format] = nil
+		if b.n += p.Grad.Len(); b.n >= bucket && !ends {
+			open[k] = nil
 		}
 	}
 	for _, b := range d.Buckets {
-		if canonical {
-			b.n = padded(b.n)
-		}
-		b.lo, b.hi = parallel.Shard(b.n, dp.Size(), dp.Index)
+		b.lo, b.hi = parallel.Shard(b.n, b.group.Size(), b.group.Index)
 		b.cut()
 	}
 	return d
+}
+
+// groupOf is the ranks over which a parameter's gradient is still to be added, each of which has all of it.
+func (d *Distributed) groupOf(p *device.Param) parallel.Member {
+	switch {
+	case d.Canonical:
+		return d.canonicalGroup(p)
+	case p.Expert:
+		return d.rank.EDP()
+	}
+	return d.rank.Data()
 }
 
 // cut finds the segments of the shard.
@@ -101,22 +120,28 @@ func (b *Bucket) cut() {
 var (
 	packKernel   = &device.Kernel{Name: "pack", Run: runPack}
 	unpackKernel = &device.Kernel{Name: "unpack", Run: device.Width(runUnpack[float32], runUnpack[float64])}
-	// The local sums of squares add up before they travel.
-	localSquares = &device.Kernel{Name: "sum", Fixed: reduce.MustPlan("buckets:seq/fp32"),
-		Run: device.Width(runLocal[float32], runLocal[float64])}
-	normOfBuckets = &device.Kernel{Name: "grad_norm", Fixed: reduce.MustPlan("buckets:seq/fp32"),
-		Run: device.Width(runNormOfBuckets[float32], runNormOfBuckets[float64])}
-	rootKernel = &device.Kernel{Name: "sqrt", Run: device.Width(runRoot[float32], runRoot[float64])}
+	// What was added apart is laid over its place.
+	overlayKernel = &device.Kernel{Name: "overlay", Run: device.Width(runOverlay[float32], runOverlay[float64])}
 )
 
 // Step is AdamW.Step over all ranks.
 func (d *Distributed) Step(dev *device.Device, step int, rate float64) *device.Tensor {
 	grads, reduce, norms := dev.In("grads"), d.reduce, d.norm
 	if d.Canonical {
-		reduce, norms = d.reduceUses, d.normOfSums
+		reduce, norms = d.reduceUses, d.exactNorm
 	}
 	for _, b := range d.Buckets {
 		reduce(grads, b)
+	}
+	if !d.Canonical { // what each microbatch had joined there
+		for _, b := range d.Buckets {
+			d.reduceSequence(grads, b)
+		}
+	}
+	for _, b := range d.Buckets {
+		if b.ends {
+			b.shard = d.rank.Ends().AllReduce(grads, b.label+".ends", b.shard)
+		}
 	}
 	norm := norms(dev.In("grad_norm"))
 	opt, weights := dev.In("optim"), dev.In("weights")
@@ -137,36 +162,52 @@ func (d *Distributed) reduce(dev *device.Device, b *Bucket) {
 	}
 	b.grad = c.Write("bucket", b.Params[0].Grad.Format, b.n)
 	c.Do()
-	b.shard = d.dp.ReduceScatter(dev, b.label, b.grad)
+	b.shard = b.group.ReduceScatter(dev, b.label, b.grad)
 }
 
-func (d *Distributed) norm(dev *device.Device) *device.Tensor {
-	squares := d.squares(dev)
-	c := dev.Open("local", localSquares)
-	for _, s := range squares {
-		c.Read("sum", s)
+// reduceSequence adds the gradients of parameters that every tensor-parallel rank has over these ranks, which have the
+// same shards of them.
+func (d *Distributed) reduceSequence(dev *device.Device, b *Bucket) {
+	segments := b.Segments[:0:0]
+	n := 0
+	for _, s := range b.Segments {
+		if s.Param.Sequence {
+			segments = append(segments, s)
+			n += s.Hi - s.Lo
+		}
 	}
-	local := c.Write("sum", squares[0].Format, 1)
+	if n == 0 || d.rank.TP().Size() == 1 {
+		return
+	}
+	label := b.label + ".sequence"
+	c := dev.Open(label+".pack", packKernel)
+	for _, s := range segments {
+		c.Read(s.Param.Name, b.gradient(s))
+	}
+	mine := c.Write("bucket", b.shard.Format, n)
 	c.Do()
+	sum := d.rank.TP().AllReduce(dev, label, mine)
 
-	all := d.dp.AllReduce(dev, "all", local)
-	c = dev.Open("norm", rootKernel)
-	c.Read("sum", all)
-	norm := c.Write("norm", all.Format, 1)
+	c = dev.Open(label+".overlay", overlayKernel)
+	c.Read("bucket", b.shard)
+	c.Read("sum", sum)
+	for _, s := range segments {
+		c.ReadScalar("at", float64(s.at))
+		c.ReadScalar("n", float64(s.Hi-s.Lo))
+	}
+	b.shard = c.Write("bucket", b.shard.Format, b.shard.Len())
 	c.Do()
-	return norm
 }
 
-// squares are the sums of the squares of every bucket's shard.
-func (d *Distributed) squares(dev *device.Device) []*device.Tensor {
-	squares := make([]*device.Tensor, 0, len(d.Buckets))
-	for _, b := range d.Buckets {
-		c := dev.Open(b.label, sumSquares)
-		c.Read("grad", b.shard)
-		squares = append(squares, c.Write("sum", b.shard.Format, 1))
-		c.Do()
+// runOverlay copies its first input and lays runs of its second over it, of which the scalars say where and how long.
+func runOverlay[T libm.Float](c *device.Call) {
+	y, x := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[1].Tensor)
+	copy(y, device.Data[T](c.In[0].Tensor))
+	for i := 0; i < len(c.Scalars); i += 2 {
+		at, n := int(c.Scalars[i].Value), int(c.Scalars[i+1].Value)
+		copy(y[at:at+n], x)
+		x = x[n:]
 	}
-	return squares
 }
 
 func (d *Distributed) update(dev *device.Device, b *Bucket, s *Segment, norm *device.Tensor, step int, rate float64) {
@@ -196,7 +237,7 @@ func (d *Distributed) gather(dev *device.Device, b *Bucket) {
 	}
 	mine := c.Write("bucket", f, b.hi-b.lo)
 	c.Do()
-	all := d.dp.AllGather(dev, b.label, mine, b.n)
+	all := b.group.AllGather(dev, b.label, mine, b.n)
 
 	c = dev.Open(b.label+".unpack", unpackKernel)
 	c.Read("bucket", all)
@@ -239,13 +280,3 @@ func runUnpack[T libm.Float](c *device.Call) {
 		x = x[len(y):]
 	}
 }
-
-func runLocal[T libm.Float](c *device.Call) {
-	device.Data[T](c.Out[0].Tensor)[0] = kernel.Run(c.Fold("buckets", len(c.In)), func(i int) T { return device.Data[T](c.In[i].Tensor)[0] })
-}
-
-func runRoot[T libm.Float](c *device.Call) {
-	device.Data[T](c.Out[0].Tensor)[0] = root(device.Data[T](c.In[0].Tensor)[0])
-}
-
-func root[T libm.Float](x T) T { return T(math.Sqrt(float64(x))) }

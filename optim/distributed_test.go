@@ -77,7 +77,7 @@ func over(t *testing.T, c Config, f lowp.Format, ranks, bucket, steps int) (stat
 	require.NoError(t, w.Run(func(r parallel.Rank) error {
 		dev := device.New(device.Options{Rank: r.Index, At: w.At(r.Index)}, inSequence)
 		ps := mixed(f, 3)
-		d := NewDistributed(c, ps, r.DP(), bucket)
+		d := NewDistributed(c, ps, r, bucket)
 		for step := 1; step <= steps; step++ {
 			dev.At(step, 0, device.Opt)
 			for i, p := range ps {
@@ -170,7 +170,7 @@ func TestBuckets(t *testing.T) {
 		ps := mixed(lowp.BF16, 3)
 		covered := map[string][]int{}
 		for rank := range 5 {
-			d := NewDistributed(base, ps, w.Rank(rank).DP(), bucket)
+			d := NewDistributed(base, ps, w.Rank(rank), bucket)
 			last := map[lowp.Format]int{}
 			for i, b := range d.Buckets {
 				last[b.Params[0].W.Format] = i

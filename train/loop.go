@@ -78,11 +78,11 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	t.Model = t.pieces[0].lanes[0]
 	switch {
 	case canonical:
-		t.Optim = optim.NewCanonical(c.Optim, w.Params(), rank.Data(), c.Cluster.Bucket)
+		t.Optim = optim.NewCanonical(c.Optim, w.Params(), rank, c.Cluster.Bucket)
 	case rank.Layout().World() == 1:
 		t.Optim = optim.New(c.Optim, w.Params())
 	default:
-		t.Optim = optim.NewDistributed(c.Optim, w.Params(), rank.Data(), c.Cluster.Bucket)
+		t.Optim = optim.NewDistributed(c.Optim, w.Params(), rank, c.Cluster.Bucket)
 	}
 	dev.At(0, 0, device.Init)
 	w.Init(dev, func(name string) *rng.Stream { return rng.New(c.Seed, name+t.of(name)) })
