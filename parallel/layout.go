@@ -150,13 +150,16 @@ func (l Layout) Extent(name string) int {
 	return 0
 }
 
-// With is the layout with another extent of an axis.
+// With is the layout with another extent of an axis, and the least dp with which experts then fold the ranks, if its own does not.
 func (l Layout) With(name string, n int) Layout {
 	l = l.Full()
 	for _, a := range l.axes() {
 		if a.name == name {
 			*a.extent = n
 		}
+	}
+	if l.stage()%(l.EP*l.ETP) != 0 {
+		l.DP = l.leastDP()
 	}
 	return l
 }

@@ -8,14 +8,11 @@ import (
 	"firstbit/parallel"
 )
 
-// LayoutCells is the number of cells of Layouts.
-func LayoutCells() int { return matrixCells() }
-
-// Layouts runs the matrix by a recipe. A cell is ok if weights, moments, gradients and losses of all steps are those
+// Layouts runs the matrix over some layouts by a recipe. A cell is ok if weights, moments, gradients and losses of all steps are those
 // of one rank, under two schedules. one is the hash of the hashes of one rank.
-func Layouts(recipe string, each func(Cell)) (cells []Cell, one string, err error) {
+func Layouts(recipe string, layouts []string, each func(Cell)) (cells []Cell, one string, err error) {
 	all := xxh3.New()
-	cells, err = matrix(each, func(s setting, l parallel.Layout, want Values) (Cell, Values, error) {
+	cells, err = matrix(layouts, each, func(s setting, l parallel.Layout, want Values) (Cell, Values, error) {
 		cell, got, err := s.sameAs(want, l, recipe)
 		if want == nil {
 			_, _ = all.WriteString(cell.Hash) // a hash does not fail

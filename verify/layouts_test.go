@@ -16,12 +16,12 @@ import (
 
 // The whole matrix is for the command: here layouts with every axis between them.
 func TestLayouts(t *testing.T) {
-	few(t, "tp=2,ep=4", "dp=2,tp=2,pp=2,ep=2", "tp=2,cp=2", "pp=2,vpp=2")
+	few := []string{"tp=2,ep=4", "dp=2,tp=2,pp=2,ep=2", "tp=2,cp=2", "pp=2,vpp=2"}
 	var seen []Cell
-	cells, one, err := Layouts(tune.Canonical, func(c Cell) { seen = append(seen, c) })
+	cells, one, err := Layouts(tune.Canonical, few, func(c Cell) { seen = append(seen, c) })
 	require.NoError(t, err)
 	require.Equal(t, seen, cells)
-	require.Len(t, cells, LayoutCells())
+	require.Len(t, cells, MatrixCells(len(few)))
 	require.Len(t, one, 32)
 	hashes := map[string]bool{}
 	for _, c := range cells {
@@ -32,17 +32,9 @@ func TestLayouts(t *testing.T) {
 	require.Len(t, hashes, 6, "one for each pattern and precision")
 }
 
-// few leaves a few layouts in the matrix.
-func few(t *testing.T, layouts ...string) {
-	all := matrixLayouts
-	t.Cleanup(func() { matrixLayouts = all })
-	matrixLayouts = layouts
-}
-
 // The fixed recipe gives every layout bits of its own, and is found out.
 func TestTheFixedRecipeDependsOnTheLayout(t *testing.T) {
-	few(t, "dp=8", "tp=2", "cp=2")
-	cells, _, err := Layouts("fixed", nil)
+	cells, _, err := Layouts("fixed", []string{"dp=8", "tp=2", "cp=2"}, nil)
 	require.NoError(t, err)
 	hashes := map[string]bool{}
 	for _, c := range cells {

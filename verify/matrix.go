@@ -22,7 +22,8 @@ func (c *Cell) fail(why string) { c.OK, c.Why = false, &why }
 
 // The matrix: every layout of every pattern and precision runs matrixSteps steps on one global batch.
 var (
-	matrixLayouts = []string{"dp=8", "tp=4", "tp=8", "ep=2", "tp=2,ep=2", "tp=2,ep=4", "dp=8,ep=4", "pp=2", "pp=4", "tp=2,pp=2",
+	// MatrixLayouts are its layouts, besides one rank.
+	MatrixLayouts = []string{"dp=8", "tp=4", "tp=8", "ep=2", "tp=2,ep=2", "tp=2,ep=4", "dp=8,ep=4", "pp=2", "pp=4", "tp=2,pp=2",
 		"pp=2,vpp=2", "cp=2", "tp=2,cp=2", "dp=2,tp=2,pp=2,ep=2"}
 	matrixPatterns   = []string{"*-*-*-*-", "M-M-M-M-", "M*EM*EM*/*E"}
 	matrixPrecisions = []string{"fp32", "bf16"}
@@ -45,8 +46,8 @@ func settings() (all []setting) {
 	return all
 }
 
-// cells is the number of cells of a matrix with one for the one rank of each setting.
-func matrixCells() int { return len(settings()) * (1 + len(matrixLayouts)) }
+// MatrixCells is the number of cells of a matrix over so many layouts, with one for the one rank of each setting.
+func MatrixCells(layouts int) int { return len(settings()) * (1 + layouts) }
 
 // name is the cell's: dp8·ep4 *- fp32.
 func (s setting) name(l parallel.Layout) string {
@@ -55,6 +56,14 @@ func (s setting) name(l parallel.Layout) string {
 		text = strings.TrimPrefix(text, "dp1·")
 	}
 	return fmt.Sprintf("%s %s %s", text, s.pattern, s.precision)
+}
+
+// fits says why a layout has no cell in the matrix.
+func (s setting) fits(l parallel.Layout) error {
+	if l.Full().DP > matrixBatch || matrixBatch%l.Full().DP != 0 {
+		return fmt.Errorf("layout %q: dp must divide the %d sequences of a step", l, matrixBatch)
+	}
+	return s.spec(l, "fixed").Config.CheckLayout(l)
 }
 
 // spec is a run of the setting over a layout. Microbatches are of two sequences where there are so many; of one where
@@ -75,17 +84,26 @@ func (s setting) spec(l parallel.Layout, recipe string) experiments.Spec {
 	return experiments.Spec{Config: c, Layout: l, Recipe: recipe}
 }
 
-// matrix runs every cell: one rank first, whose values verify gets with every other layout's. Each is called with every cell; nil:
-// nobody watches.
-func matrix(each func(Cell), verify func(s setting, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
+// matrix runs every cell of some layouts: one rank first, whose values verify gets with every other layout's. Each is called with
+// every cell; nil: nobody watches.
+func matrix(layouts []string, each func(Cell), verify func(s setting, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
+	all := []parallel.Layout{{}}
+	for _, text := range layouts {
+		l, err := parallel.ParseLayout(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range settings() { // before anything runs
+			if err := s.fits(l); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, l)
+	}
 	var cells []Cell
 	for _, s := range settings() {
 		var one Values
-		for _, text := range append([]string{""}, matrixLayouts...) {
-			l, err := parallel.ParseLayout(text)
-			if err != nil {
-				return nil, err
-			}
+		for _, l := range all {
 			cell, values, err := verify(s, l, one)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", cell.Name, err)

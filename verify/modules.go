@@ -3,26 +3,37 @@ package verify
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"firstbit/parallel"
+	"firstbit/train"
 )
 
 // Tolerances of the first step against one rank's, relative to each tensor's largest value.
 var moduleTolerances = map[string]float64{"fp32": 1e-5, "bf16": 2e-2}
 
-// ModuleCells is the number of cells of Modules.
-func ModuleCells() int { return matrixCells() }
-
-// Modules runs the matrix by the fixed recipe. A cell is ok if it has the same bits under two schedules, and if losses and
-// gradients of the first step are near those of one rank.
-func Modules(each func(Cell)) ([]Cell, error) {
-	return matrix(each, func(s setting, l parallel.Layout, one Values) (Cell, Values, error) {
+// Modules runs the matrix over some layouts by the fixed recipe. A cell is ok if it has the same bits under two schedules, and if losses and
+// gradients of the first step are near those of one rank. The last layout of each setting runs with the other Runner too, which is to
+// be another process.
+func Modules(layouts []string, other Runner, each func(Cell)) ([]Cell, error) {
+	last := ""
+	if len(layouts) > 0 {
+		l, err := parallel.ParseLayout(layouts[len(layouts)-1])
+		if err != nil {
+			return nil, err
+		}
+		last = l.String()
+	}
+	return matrix(layouts, each, func(s setting, l parallel.Layout, one Values) (Cell, Values, error) {
 		cell, got, err := s.twice(l, "fixed")
 		if err == nil && cell.OK && one != nil {
 			if far := one.far(got, moduleTolerances[s.precision]); far != "" {
 				cell.fail("is far from one rank: " + far)
 			}
+		}
+		if err == nil && cell.OK && l.String() == last {
+			err = s.elsewhere(l, other, &cell)
 		}
 		return cell, got, err
 	})
@@ -55,4 +66,41 @@ func (v Values) far(u Values, tolerance float64) (why string) {
 		}
 	}
 	return why
+}
+
+// elsewhere compares metrics and state of every step with those of another process.
+func (s setting) elsewhere(l parallel.Layout, other Runner, cell *Cell) error {
+	spec := s.spec(l, "fixed")
+	spec.Digest = true
+	here, err := InProcess(spec, 2)
+	if err != nil {
+		return err
+	}
+	there, err := other(spec, 1)
+	if err != nil {
+		return err
+	}
+	if why := sameSteps(here, there); why != "" {
+		cell.fail("differs in another process: " + why)
+	}
+	return nil
+}
+
+// sameSteps says where the steps of two runs first differ; empty: nowhere. Metrics are compared by name.
+func sameSteps(a, b []train.Result) string {
+	if len(a) != len(b) {
+		return fmt.Sprintf("%d steps and %d", len(a), len(b))
+	}
+	for i := range a {
+		if why := differs(byName(a[i]), byName(b[i])); why != "" {
+			return fmt.Sprintf("step %d: %s", a[i].Step, why)
+		}
+	}
+	return ""
+}
+
+func byName(r train.Result) train.Result {
+	r.Metrics = slices.Clone(r.Metrics)
+	slices.SortFunc(r.Metrics, func(a, b train.Metric) int { return strings.Compare(a.Name, b.Name) })
+	return r
 }
