@@ -43,32 +43,41 @@ func restore(name string, state *Tensor) *rng.Stream {
 
 // Mask is a tensor of factors drawn from a stream: which elements dropout keeps, or by how much a
 // router's input is jittered. A recomputation draws it again, from the state in which the
-// forward found the stream, and leaves the stream alone.
+// forward found the stream, and leaves the stream alone; or, if draws are indexed, from the same indices.
 type Mask struct {
-	*Stream
-	Label string  // of the Call that multiplies; that of the draw is Label.mask
-	Rate  float64 // probability that an element is dropped, or half the width of the jitter
+	*Stream         // nil: draws are indexed
+	Rows    *Rows   // what indexed draws depend on
+	Label   string  // of the Call that multiplies; that of the draw is Label.mask
+	Rate    float64 // probability that an element is dropped, or half the width of the jitter
 
-	kernel        *Kernel
+	kernels       *maskKernels
 	before, value *Tensor // the stream's state before the forward's draw; the mask
 }
 
 // What a recomputation draws from: a copy of the state that the forward found, or by mistake
 // the stream as it stands now.
 var (
-	dropoutMask = &Kernel{Name: "dropout.mask", Fixed: reduce.MustPlan("handle=copy|live"), Run: runMask(keepOrDrop)}
-	jitterMask  = &Kernel{Name: "jitter.mask", Fixed: reduce.MustPlan("handle=copy|live"), Run: runMask(jitter)}
-	mulKernel   = &Kernel{Name: "mul", Run: Width(runMul[float32], runMul[float64])}
+	handle      = reduce.MustPlan("handle=copy|live")
+	dropoutMask = &maskKernels{
+		stream:  &Kernel{Name: "dropout.mask", Fixed: handle, Run: runMask(keepOrDrop)},
+		indexed: &Kernel{Name: "dropout.indexed", Run: runIndexed("dropout", keepOrDrop)}}
+	jitterMask = &maskKernels{
+		stream:  &Kernel{Name: "jitter.mask", Fixed: handle, Run: runMask(jitter)},
+		indexed: &Kernel{Name: "jitter.indexed", Run: runIndexed("jitter", jitter)}}
+	mulKernel = &Kernel{Name: "mul", Run: Width(runMul[float32], runMul[float64])}
 )
 
-// Dropout is y = x·mask, an element of the mask being 0 with probability rate, else 1/(1−rate).
+// maskKernels draw the masks of one kind.
+type maskKernels struct{ stream, indexed *Kernel }
+
+// Dropout is y = x·mask, an element of the mask being 0 with probability rate, else 1/(1−rate). Without a stream draws are indexed.
 func Dropout(s *Stream, rate float64) *Mask {
-	return &Mask{Stream: s, Label: "dropout", Rate: rate, kernel: dropoutMask}
+	return &Mask{Stream: s, Label: "dropout", Rate: rate, kernels: dropoutMask}
 }
 
-// Jitter is y = x·mask, the mask being uniform from 1−rate to 1+rate.
+// Jitter is y = x·mask, the mask being uniform from 1−rate to 1+rate. Without a stream draws are indexed.
 func Jitter(s *Stream, rate float64) *Mask {
-	return &Mask{Stream: s, Label: "jitter", Rate: rate, kernel: jitterMask}
+	return &Mask{Stream: s, Label: "jitter", Rate: rate, kernels: jitterMask}
 }
 
 func keepOrDrop(u, rate float64) float64 {
@@ -85,7 +94,17 @@ func (m *Mask) Forward(d *Device, x *Tensor) *Tensor {
 	if m == nil {
 		return x
 	}
-	c := d.OpenKind(Draw, m.Label+".mask", m.kernel)
+	if m.Stream == nil {
+		m.value = m.Rows.draw(d, m.Label+".mask", m.kernels.indexed, m.Rate, x)
+	} else {
+		m.draw(d, x)
+	}
+	return m.multiply(d, m.Label, x)
+}
+
+// draw draws from the stream.
+func (m *Mask) draw(d *Device, x *Tensor) {
+	c := d.OpenKind(Draw, m.Label+".mask", m.kernels.stream)
 	if d.phase == Rec {
 		c.Read("before", m.before)
 	}
@@ -97,7 +116,6 @@ func (m *Mask) Forward(d *Device, x *Tensor) *Tensor {
 		m.before = c.Write("before", lowp.INT32, m.State.Len())
 	}
 	c.Do()
-	return m.multiply(d, m.Label, x)
 }
 
 // Backward is dx = dy·mask; dy itself without a Mask.

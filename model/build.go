@@ -44,6 +44,9 @@ func (w *Weights) Piece(i int) *Model {
 	l := w.rank.Layout()
 	at, of := i*l.PP+w.rank.PP().Index, l.PP*l.VPP
 	m := &Model{Weights: w, Index: at, first: at == 0, last: at == of-1, seen: map[string]bool{}}
+	if w.indexed != nil {
+		m.rows = &device.Rows{Seed: *w.indexed}
+	}
 	main, inner := w.patterns()
 	lo, hi := kernel.Cut(len(main), of, at, 1)
 	m.from = lo
@@ -97,6 +100,18 @@ func (w *Weights) stream(name string, drawn bool) *device.Stream {
 	return s
 }
 
+// Index has masks depend on the seed and on the tokens they are for, wherever these lie, in place of streams of the rank's own. It
+// comes before the first piece.
+func (w *Weights) Index(seed uint64) {
+	w.indexed, w.streams, w.dropout, w.jitter = &seed, nil, nil, nil
+}
+
+// masked gives a mask what it draws by.
+func (m *Model) masked(mask *device.Mask) *device.Mask {
+	mask.Rows = m.rows
+	return mask
+}
+
 // patterns are the letters of the main layers and of an MTP depth.
 func (c Config) patterns() (main, inner string) {
 	main, inner, _ = strings.Cut(c.Pattern, "/")
@@ -125,8 +140,8 @@ func (m *Model) blocks(pattern, prefix, weights string, from int) []*Block {
 		layer := scopeOf(from + i)
 		b := &Block{Norm: m.norm(weights + layer + ".norm.w")}
 		b.Mixer = m.mixer(letter, prefix+layer, weights+layer)
-		if m.dropout != nil {
-			b.Dropout = device.Dropout(m.dropout, m.Config.Dropout)
+		if m.Config.Dropout > 0 {
+			b.Dropout = m.masked(device.Dropout(m.dropout, m.Config.Dropout))
 		}
 		blocks = append(blocks, b)
 	}
@@ -208,8 +223,8 @@ func (m *Model) moe(scope, weights string) *moe.MoE {
 	if c.SharedHidden > 0 {
 		l.Shared = m.mlp(weights+".shared", c.SharedHidden)
 	}
-	if m.jitter != nil {
-		l.Jitter = device.Jitter(m.jitter, c.Jitter)
+	if c.Jitter > 0 {
+		l.Jitter = m.masked(device.Jitter(m.jitter, c.Jitter))
 	}
 	m.moes = append(m.moes, l)
 	m.routers = append(m.routers, Routed{scope + ".router", m.seen[weights], &l.Router})

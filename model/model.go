@@ -23,6 +23,7 @@ type Weights struct {
 	states          map[string]*routerState
 	streams         []*device.Stream
 	dropout, jitter *device.Stream // nil: nothing draws from it
+	indexed         *uint64        // the seed of masks that depend on their tokens; nil: they come from the streams
 	format          lowp.Format
 	rank            parallel.Rank
 	canonical       bool
@@ -37,6 +38,7 @@ type Model struct {
 	Norm   RMSNorm
 	Head   Head
 	Depths []*Depth // of multi-token prediction
+	Sample int64    // number, within the run, of the first sequence of the microbatch
 
 	first, last bool // it begins with the embedding, it ends with the head
 	from        int  // number of the first of its layers
@@ -46,6 +48,7 @@ type Model struct {
 	moes        []*moe.MoE
 	routers     []Routed
 	seen        map[string]bool // routers, by their weights
+	rows        *device.Rows    // of the microbatch, for indexed masks; nil: they come from streams
 	losses      Losses          // of the last Forward
 	seq         int             // T of the last Forward
 }
@@ -116,6 +119,10 @@ func (m *Model) extents(b, t int) {
 	}
 	for _, l := range m.moes {
 		l.Router.Batch, l.Router.Sequence = b, t
+	}
+	if cp, tp := m.rank.CP(), m.rank.TP(); m.rows != nil {
+		tokens := t / cp.Size()
+		m.rows.Sample, m.rows.Token, m.rows.Tokens, m.rows.First = m.Sample, cp.Index*tokens, tokens, tp.Index*(b*tokens/tp.Size())
 	}
 	m.seq = t
 }

@@ -30,13 +30,16 @@ type Stream struct {
 // The halves are joined: the state is one of 2⁶⁴, not 2¹²⁸, so that among n streams the
 // chance that two are the same is about n²/2⁶⁵.
 func New(seed uint64, name string, index ...uint64) *Stream {
-	words := append([]uint64{seed, HashString(name)}, index...)
-	hi := Mix(words...)
-	lo := Mix(append(words, 1)...)
 	s := &Stream{name: name}
-	// Seed copies one word into both halves; the state is set whole instead.
-	s.set(hi, lo)
+	s.Seek(seed, index...)
 	return s
+}
+
+// Seek takes the stream to where New(seed, its name, index…) begins.
+func (s *Stream) Seek(seed uint64, index ...uint64) {
+	hi := mixOn(Mix(seed, HashString(s.name)), index...)
+	// Seed copies one word into both halves; the state is set whole instead.
+	s.set(hi, mixOn(hi, 1))
 }
 
 func (s *Stream) set(hi, lo uint64) {
@@ -113,8 +116,10 @@ func (s *Stream) UnmarshalBinary(b []byte) error {
 // Mix hashes words to one: a chain of splitmix64 finalisers.
 //
 // Source: Steele, Lea & Flood 2014, "Fast splittable pseudorandom number generators".
-func Mix(words ...uint64) uint64 {
-	h := uint64(0)
+func Mix(words ...uint64) uint64 { return mixOn(0, words...) }
+
+// mixOn goes on with a hash.
+func mixOn(h uint64, words ...uint64) uint64 {
 	for _, w := range words {
 		h += w + 0x9e3779b97f4a7c15
 		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9

@@ -39,8 +39,8 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 		return bad("seq", number(c.Seq), "a power of two", "a mean over tokens must divide exactly")
 	case share > 1 && c.Seq < segments:
 		return bad("seq", number(c.Seq), fmt.Sprintf("at least %d with tp or cp", segments), "a sequence is added in so many parts")
-	case c.Model.Dropout > 0:
-		return bad("model.dropout", fmt.Sprint(c.Model.Dropout), "0", "a rank draws from a stream of its own")
+	case c.Model.Dropout > 0 && !c.indexed(true):
+		return bad("streams", c.Streams, "indexed", "for model.dropout a rank would draw from a stream of its own")
 	}
 	if l.TP > 1 {
 		for _, f := range c.Model.Sharded() {
@@ -53,8 +53,8 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 		return nil
 	}
 	switch m := c.Model.MoE; {
-	case m.Jitter > 0:
-		return bad("model.moe.jitter", fmt.Sprint(m.Jitter), "0", "a rank draws from a stream of its own")
+	case m.Jitter > 0 && !c.indexed(true):
+		return bad("streams", c.Streams, "indexed", "for model.moe.jitter a rank would draw from a stream of its own")
 	case tooSmall(m.AuxCoeff):
 		return bad("model.moe.aux_coeff", fmt.Sprint(m.AuxCoeff), fmt.Sprintf("0 or at least %g", leastCoeff), "a mean that is subnormal does not divide exactly")
 	case tooSmall(m.ZCoeff):

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 
@@ -24,6 +25,7 @@ type Config struct {
 	Seq       int          `json:"seq"`       // tokens of a sequence
 	Precision string       `json:"precision"` // fp32, bf16, or fp64 for references
 	Data      string       `json:"data"`      // a text file, folder or token file; empty: the embedded corpus
+	Streams   string       `json:"streams"`   // of dropout and jitter: rank, a rank's own, or indexed by tokens; empty: indexed if canonical, else rank
 	Weights   string       `json:"weights"`   // a nemotron_h folder whose weights the run begins with; empty: drawn
 	Model     model.Config `json:"model"`
 	Optim     optim.Config `json:"optim"`
@@ -39,6 +41,14 @@ type Cluster struct {
 // Precisions are the values of Config.Precision.
 var Precisions = []string{"fp32", "bf16", "fp64"}
 
+// StreamModes are the values of Config.Streams besides the empty one.
+var StreamModes = []string{"rank", "indexed"}
+
+// indexed tells whether a mask depends on its tokens alone.
+func (c Config) indexed(canonical bool) bool {
+	return c.Streams == "indexed" || c.Streams == "" && canonical
+}
+
 // Validate reports the first field that cannot be.
 func (c Config) Validate() error {
 	for _, f := range []struct {
@@ -52,6 +62,9 @@ func (c Config) Validate() error {
 	}
 	if _, err := c.Format(); err != nil {
 		return err
+	}
+	if c.Streams != "" && !slices.Contains(StreamModes, c.Streams) {
+		return fmt.Errorf("streams: %q: must be one of %s, or empty for the recipe's", c.Streams, strings.Join(StreamModes, ", "))
 	}
 	if err := c.Model.Validate(); err != nil {
 		return err

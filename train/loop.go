@@ -71,6 +71,9 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	if err != nil {
 		return nil, err
 	}
+	if c.indexed(canonical) {
+		w.Index(c.Seed)
+	}
 	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, sampler: sampler, weights: w}
 	for i := range w.Pieces() {
 		t.pieces = append(t.pieces, &piece{lanes: []*model.Model{w.Piece(i)}, in: map[int]int{}})
@@ -160,9 +163,15 @@ func (t *Trainer) batchOf(lane int) *batch {
 	return t.batches[lane]
 }
 
-// deal deals this rank its samples: those of a step lie data rank after data rank, microbatch after microbatch.
+// sample is the number, within the run, of a microbatch's first sample. Those of a step lie data rank after data rank, microbatch
+// after microbatch.
+func (t *Trainer) sample(micro int) int64 {
+	return t.consumed + int64((t.rank.DP().Index*t.Micro+micro)*t.Batch)
+}
+
+// deal deals this rank its samples.
 func (t *Trainer) deal(dev *device.Device, b *batch, micro int) {
-	t.sampler.Consumed = t.consumed + int64((t.rank.DP().Index*t.Micro+micro)*t.Batch)
+	t.sampler.Consumed = t.sample(micro)
 	c := dev.OpenKind(device.Batch, "batch", batchKernel)
 	c.ReadScalar("consumed", float64(t.sampler.Consumed))
 	c.Update("tokens", b.tokens)

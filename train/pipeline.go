@@ -94,6 +94,7 @@ func (t *Trainer) forward(i, micro int) {
 	lane := t.enter(i, micro)
 	m, dev, b := t.pieces[i].lanes[lane], t.dev.Lane(lane), t.batchOf(lane)
 	dev.At(t.step, micro, device.Fwd)
+	m.Sample = t.sample(micro)
 	if m.Reads() {
 		t.deal(dev, b, micro)
 	}
