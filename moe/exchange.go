@@ -51,9 +51,6 @@ func (m *MoE) ways(dev *device.Device, offsets *device.Tensor) (local *device.Te
 		total += n
 		m.way.most = max(m.way.most, n)
 	}
-	if etp > 1 {
-		m.way.most = max(m.way.most, 1) // what travels has rows
-	}
 	return m.sort(dev, all, total)
 }
 

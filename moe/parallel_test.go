@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -193,6 +195,30 @@ func TestLossesAreAlike(t *testing.T) {
 			s := spread{Config: c, layout: fmt.Sprintf("dp=%d", l.DP), format: lowp.FP32, micro: 2}
 			require.Equal(t, s.run(t).aux, got.aux, "%s: to the bit, by any plan", layout)
 			require.Equal(t, s.run(t).z, got.z)
+		}
+	}
+}
+
+// What ranks have of a sum over an expert's hidden width is rounded once, where it meets the others.
+func TestPartsOfAnExpertMeetWide(t *testing.T) {
+	formats := map[string][]lowp.Format{"experts.w2": {lowp.FP32, lowp.BF16}, "combine.scatter": {lowp.BF16, lowp.BF16},
+		"experts.w1.dx": {lowp.FP32, lowp.BF16}, "dispatch.gather.dx": {lowp.BF16, lowp.BF16}, "prob.gather.dx": {lowp.FP32, lowp.FP32}}
+	for i, layout := range []string{"dp=4,ep=2,etp=2", "dp=4,ep=4"} {
+		var seen sync.Map
+		spread{Config: wide, layout: layout, format: lowp.BF16, micro: 1, middleware: []device.Middleware{func(next device.Runner) device.Runner {
+			return func(c *device.Call) {
+				if f := formats[c.ID.Path]; f != nil {
+					seen.Store(c.ID.Path, true)
+					if c.Out[0].Format != f[i] {
+						panic(c.ID.Path)
+					}
+				}
+				next(c)
+			}
+		}}}.run(t)
+		for path := range formats {
+			_, ok := seen.Load(path)
+			require.Equal(t, ok, i == 0 || strings.HasPrefix(path, "experts"), path)
 		}
 	}
 }
