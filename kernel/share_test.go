@@ -130,13 +130,14 @@ func segmentTree(order, join string, heads, n, segments int) reduce.Tree {
 
 // The loss of parts of a vocabulary is the loss of all of it, where the order of the whole has the parts as subtrees.
 func TestCrossEntropyOfPartsOfTheVocabulary(t *testing.T) {
-	const rows, v = 9, 32
+	const rows, v = 9, 256
 	r := rand.New(rand.NewPCG(63, 64))
 	logits, targets := random32(r, rows*v), make([]int32, rows)
 	for i := range targets {
 		targets[i] = r.Int32N(v)
 	}
 	targets[4] = -1
+	logits[5*v+int(targets[5])] = Negzero[float32]() // which 0 would not leave alone
 	wholeOrder := foldOf("splitk(8,pairwise)", v)
 	loss, lse, d := make([]float32, rows), make([]float32, rows), make([]float32, rows*v)
 	CrossEntropy(loss, lse, logits, targets, v, wholeOrder)
@@ -160,6 +161,11 @@ func TestCrossEntropyOfPartsOfTheVocabulary(t *testing.T) {
 			requireSameBits(t, rowsOf(d, rows, i, shares), got, "gradient of part %d of %d", i, shares)
 		}
 		require.Equal(t, m, highest)
+		for i, id := range targets {
+			if id >= 0 {
+				requireSameBits(t, logits[i*v+int(id):][:1], sumOver(found, "seq")[i:], "logit of target %d", i)
+			}
+		}
 		got, gotLSE := make([]float32, rows), make([]float32, rows)
 		CrossEntropyJoin(got, gotLSE, m, sumOver(sums, "pairwise"), sumOver(found, "seq"), targets)
 		requireSameBits(t, lse, gotLSE, "lse of %d parts", shares)

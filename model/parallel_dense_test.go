@@ -114,10 +114,14 @@ func TestDenseLayersOnRanksReuseTheirStorage(t *testing.T) {
 	for name := range denseLayers {
 		const ranks = 4
 		var outs [ranks][2][]*device.Tensor // by step
+		var probs [ranks][]int
 		run := shareRun{layer: name, layout: "tp=2,cp=2", format: lowp.BF16, batch: 2, steps: 2}
 		run.broken = func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				next(c)
+				if c.Kernel.Name == "attention" {
+					probs[c.ID.At.CP*2+c.ID.At.TP] = c.Output("probs").Shape()
+				}
 				at := &outs[c.ID.At.CP*2+c.ID.At.TP][c.ID.Step-1]
 				for _, o := range c.Out {
 					*at = append(*at, o.Tensor)
@@ -126,6 +130,9 @@ func TestDenseLayersOnRanksReuseTheirStorage(t *testing.T) {
 		}
 		run.do(t)
 		for r := range ranks {
+			if name == "attention" {
+				require.Equal(t, []int{2, 8, shareT / 2, shareT}, probs[r], "the rank's heads and queries")
+			}
 			require.NotEmpty(t, outs[r][0])
 			require.Len(t, outs[r][1], len(outs[r][0]))
 			for i, o := range outs[r][0] {
