@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// AppendBytes appends the elements' codes, row-major, little-endian, each at the width of f.
+// AppendBytes appends the elements' codes, row-major, little-endian, each at the width of f: of
+// e2m1 two a byte, the first in the low nibble, and zeros above the last of an odd number.
 //
 // Source: DESIGN §4, the elements of a digest.
 func (f Format) AppendBytes(dst []byte, x []float32) []byte {
@@ -25,22 +26,39 @@ func (f Format) AppendBytes(dst []byte, x []float32) []byte {
 			}
 			binary.LittleEndian.PutUint16(dst[n+2*i:], uint16(c))
 		}
+	case 8:
+		for _, v := range x {
+			dst = append(dst, byte(f.Encode(v)))
+		}
+	case 4:
+		for i, v := range x {
+			if i%2 == 0 {
+				dst = append(dst, byte(f.Encode(v)))
+			} else {
+				dst[len(dst)-1] |= byte(f.Encode(v) << 4)
+			}
+		}
 	}
 	return dst
 }
 
-// FromBytes reads what AppendBytes wrote.
+// FromBytes reads what AppendBytes wrote; a last nibble that AppendBytes filled up is an element.
 func (f Format) FromBytes(b []byte) []float32 {
-	size := f.small().bits / 8
-	if len(b)%size != 0 {
+	bits := f.small().bits
+	if 8*len(b)%bits != 0 {
 		panic("lowp: bytes that are not whole elements")
 	}
-	x := make([]float32, len(b)/size)
+	x := make([]float32, 8*len(b)/bits)
 	for i := range x {
-		if size == 2 {
-			x[i] = f.Decode(uint32(binary.LittleEndian.Uint16(b[2*i:])))
-		} else {
+		switch bits {
+		case 32:
 			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		case 16:
+			x[i] = f.Decode(uint32(binary.LittleEndian.Uint16(b[2*i:])))
+		case 8:
+			x[i] = f.Decode(uint32(b[i]))
+		case 4:
+			x[i] = f.Decode(uint32(b[i/2] >> (i % 2 * 4) & 15))
 		}
 	}
 	return x

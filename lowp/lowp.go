@@ -14,14 +14,33 @@ import (
 // Format names a number format.
 type Format uint8
 
-// The formats. FP64 is for references, INT32 for indices.
+// The formats. FP64 is for references, INT32 for indices. Those of eight bits and fewer are for
+// values under a scale: E4M3 and E2M1 have no ∞, E2M1 no NaN, and E8M0 is a power of two without
+// sign or zero. A conversion to one of them saturates.
+//
+// Source: OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0.
 const (
 	FP32 Format = iota
 	BF16
 	FP16
 	FP64
 	INT32
+	E4M3
+	E5M2
+	E2M1
+	E8M0
 	formats
+)
+
+// kind is what the codes of the largest exponent mean.
+type kind uint8
+
+const (
+	ieee    kind = iota // ∞ and NaN
+	allOnes             // NaN where every bit is one, else numbers
+	finite              // numbers
+	power               // no fraction at all: 2ᵉ, and NaN where every bit is one
+	integer
 )
 
 // spec is one row of the table of formats.
@@ -32,14 +51,20 @@ type spec struct {
 	minExp    int // exponent of the smallest normal
 	max       float64
 	precision int // significant bits
+	kind      kind
+	saturates bool // past the largest value lies the largest value
 }
 
 var table = [formats]spec{
-	FP32:  {"fp32", 32, 23, -126, math.MaxFloat32, 24},
-	BF16:  {"bf16", 16, 7, -126, 0x1.fep127, 8},
-	FP16:  {"fp16", 16, 10, -14, 65504, 11},
-	FP64:  {"fp64", 64, 52, -1022, math.MaxFloat64, 53},
-	INT32: {"int32", 32, 0, 0, math.MaxInt32, 32},
+	FP32:  {"fp32", 32, 23, -126, math.MaxFloat32, 24, ieee, false},
+	BF16:  {"bf16", 16, 7, -126, 0x1.fep127, 8, ieee, false},
+	FP16:  {"fp16", 16, 10, -14, 65504, 11, ieee, false},
+	FP64:  {"fp64", 64, 52, -1022, math.MaxFloat64, 53, ieee, false},
+	INT32: {"int32", 32, 0, 0, math.MaxInt32, 32, integer, false},
+	E4M3:  {"e4m3", 8, 3, -6, 448, 4, allOnes, true},
+	E5M2:  {"e5m2", 8, 2, -14, 57344, 3, ieee, true},
+	E2M1:  {"e2m1", 4, 1, 0, 6, 2, finite, true},
+	E8M0:  {"e8m0", 8, 0, -127, 0x1p127, 1, power, true},
 }
 
 // String is the name in traces and flags.
@@ -61,7 +86,7 @@ func Parse(s string) (Format, error) {
 func (f Format) Bits() int { return table[f].bits }
 
 // Float tells whether the format is a floating-point one.
-func (f Format) Float() bool { return table[f].mantissa > 0 }
+func (f Format) Float() bool { return table[f].kind != integer }
 
 // Unit is the unit roundoff 2⁻ᵖ, p the significant bits.
 func (f Format) Unit() float64 { return math.Ldexp(1, -table[f].precision) }
@@ -75,40 +100,55 @@ func (f Format) MinSubnormal() float64 {
 }
 
 // Round is the value of f nearest to x, ties to even. Past the largest finite value by
-// half a step it is ±∞; subnormals are kept; NaN becomes the quiet NaN 7fc00000. In fp32,
-// and the formats that are not float32's, it is x itself, NaN and all.
+// half a step it is ±∞, or the largest value where f saturates; subnormals are kept; NaN becomes
+// the quiet NaN 7fc00000. In fp32, and the formats that are not float32's, it is x itself, NaN and
+// all. E2M1, which has no NaN, gives 6 for it; E8M0 is Power.
 //
-// Source: IEEE 754-2019 §4.3.1, roundTiesToEven.
+// Source: IEEE 754-2019 §4.3.1, roundTiesToEven; PTX ISA, cvt.rn.satfinite.
 func (f Format) Round(x float32) float32 {
 	s := &table[f]
-	if s.mantissa == 0 || s.mantissa >= 23 {
+	if s.kind == integer || s.mantissa >= 23 {
 		return x
+	}
+	if s.kind == power {
+		return f.Decode(uint32(Power(x)))
 	}
 	b := math.Float32bits(x)
 	abs := b &^ (1 << 31)
 	if abs > 0x7f800000 {
+		if s.kind == finite {
+			return float32(s.max)
+		}
 		return math.Float32frombits(0x7fc00000)
 	}
+	abs = s.nearest(abs)
+	if math.Float32frombits(abs) > float32(s.max) {
+		abs = 0x7f800000
+		if s.saturates {
+			abs = math.Float32bits(float32(s.max))
+		}
+	}
+	return math.Float32frombits(abs | b&(1<<31))
+}
+
+// nearest is the magnitude to which abs, not a NaN, is rounded if exponents have no end above.
+func (s *spec) nearest(abs uint32) uint32 {
 	// Below the smallest normal the step stays that of the smallest normal's binade;
 	// adding and subtracting a power of two rounds there, ties to even.
 	if abs < uint32(s.minExp+127)<<23 {
 		magic := math.Float32frombits(uint32(s.minExp-s.mantissa+23+127) << 23)
 		r := math.Float32frombits(abs) + magic
-		return math.Float32frombits(math.Float32bits(r-magic) | b&(1<<31))
+		return math.Float32bits(r - magic)
 	}
 	drop := uint(23 - s.mantissa)
 	abs += 1<<(drop-1) - 1 + abs>>drop&1
-	abs &^= 1<<drop - 1
-	if math.Float32frombits(abs) > float32(s.max) {
-		abs = 0x7f800000
-	}
-	return math.Float32frombits(abs | b&(1<<31))
+	return abs &^ (1<<drop - 1)
 }
 
 // RoundSlice is Round of every element, in place.
 func (f Format) RoundSlice(x []float32) {
 	switch {
-	case table[f].mantissa == 0 || table[f].mantissa >= 23:
+	case table[f].kind == integer || table[f].mantissa >= 23:
 	case f == BF16:
 		roundBF16(x)
 	default:
@@ -130,66 +170,4 @@ func roundBF16(x []float32) {
 		b += 0x7fff + b>>16&1
 		x[i] = math.Float32frombits(b &^ 0xffff)
 	}
-}
-
-// Encode is the code, in the low bits, of the value of f nearest to x. NaN keeps its sign and
-// the payload that fits, so that copies of a NaN are copies; one whose payload does not
-// fit becomes quiet, not ∞.
-func (f Format) Encode(x float32) uint32 {
-	s := f.small()
-	if s.mantissa == 23 {
-		return math.Float32bits(x)
-	}
-	drop := uint(23 - s.mantissa)
-	exponents := uint32(1)<<(s.bits-1-s.mantissa) - 1 // the exponent of ∞ and NaN
-	if x != x {
-		b := math.Float32bits(x)
-		payload := b & 0x7fffff >> drop
-		if payload == 0 {
-			payload = 1 << (s.mantissa - 1)
-		}
-		return b>>31<<(s.bits-1) | exponents<<s.mantissa | payload
-	}
-	b := math.Float32bits(x)
-	lowest := uint32(s.minExp+127) << 23
-	if abs := b &^ (1 << 31); abs&(1<<drop-1) != 0 || abs < lowest || math.Float32frombits(abs) > float32(s.max) {
-		b = math.Float32bits(f.Round(x))
-	}
-	sign, abs := b>>31<<(s.bits-1), b&^(1<<31)
-	switch {
-	case abs == 0x7f800000:
-		return sign | exponents<<s.mantissa
-	case abs < lowest: // subnormal: a multiple of the smallest
-		return sign | uint32(float64(float64(math.Float32frombits(abs))/f.MinSubnormal()))
-	}
-	return sign | (abs-uint32(s.minExp+126)<<23)>>drop
-}
-
-// small is f's row, for the formats whose values are float32's too.
-func (f Format) small() *spec {
-	s := &table[f]
-	if s.mantissa == 0 || s.mantissa > 23 {
-		panic("lowp: the codes of fp64 and int32 are not made of float32")
-	}
-	return s
-}
-
-// Decode is the value of a code; a NaN keeps sign and payload.
-func (f Format) Decode(c uint32) float32 {
-	s := f.small()
-	if s.mantissa == 23 {
-		return math.Float32frombits(c)
-	}
-	drop := uint(23 - s.mantissa)
-	sign := c >> (s.bits - 1) << 31
-	abs := c & (1<<(s.bits-1) - 1)
-	exponents := uint32(1)<<(s.bits-1-s.mantissa) - 1
-	switch e := abs >> s.mantissa; e {
-	case exponents:
-		return math.Float32frombits(sign | 0x7f800000 | abs<<drop&0x7fffff)
-	case 0:
-		v := float32(float64(abs) * f.MinSubnormal())
-		return math.Float32frombits(sign | math.Float32bits(v))
-	}
-	return math.Float32frombits(sign | (abs<<drop + uint32(s.minExp+126)<<23))
 }

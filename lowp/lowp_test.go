@@ -137,6 +137,10 @@ func TestTable(t *testing.T) {
 		{FP16, "fp16", 16, true, 0x1p-11, 65504, 0x1p-24},
 		{FP64, "fp64", 64, true, 0x1p-53, math.MaxFloat64, math.SmallestNonzeroFloat64},
 		{INT32, "int32", 32, false, 0x1p-32, math.MaxInt32, 1},
+		{E4M3, "e4m3", 8, true, 0x1p-4, 448, 0x1p-9},
+		{E5M2, "e5m2", 8, true, 0x1p-3, 57344, 0x1p-16},
+		{E2M1, "e2m1", 4, true, 0x1p-2, 6, 0.5},
+		{E8M0, "e8m0", 8, true, 0x1p-1, 0x1p127, 0x1p-127},
 	} {
 		require.Equal(t, c.name, c.f.String())
 		parsed, err := Parse(c.name)
@@ -148,9 +152,9 @@ func TestTable(t *testing.T) {
 		require.Equal(t, c.max, c.f.Max(), c.name)
 		require.Equal(t, c.min, c.f.MinSubnormal(), c.name)
 	}
-	require.EqualValues(t, 5, formats, "a new format is a new row here")
+	require.EqualValues(t, 9, formats, "a new format is a new row here")
 	_, err := Parse("fp7")
-	require.EqualError(t, err, `format "fp7": must be one of fp32, bf16, fp16, fp64, int32`)
+	require.EqualError(t, err, `format "fp7": must be one of fp32, bf16, fp16, fp64, int32, e4m3, e5m2, e2m1, e8m0`)
 }
 
 // fp64 and int32 have no float32 codes; asking for them is a caller's bug.

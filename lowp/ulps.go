@@ -8,7 +8,11 @@ import "math"
 //
 // Units:   ulps of f at the values between.
 func (f Format) Ulps(a, b float32) uint64 {
-	return distance(ordered(uint64(f.Encode(a)), table[f].bits), ordered(uint64(f.Encode(b)), table[f].bits))
+	bits := table[f].bits
+	if f == E8M0 { // the only codes without a sign
+		bits++
+	}
+	return distance(ordered(uint64(f.Encode(a)), bits), ordered(uint64(f.Encode(b)), bits))
 }
 
 // Ulps64 is Ulps of fp64, which Ulps does not take.

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=${PARITY_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/firstbit-parity}
-packages=(torch==2.15.0 transformers==5.24.0 safetensors==0.8.0 numpy==2.4.6)
+packages=(torch==2.15.0 transformers==5.24.0 safetensors==0.8.0 numpy==2.4.6 ml_dtypes==0.6.0)
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -21,6 +21,7 @@ python() { # quiet about fast kernels that are absent on purpose, and about shar
 
 python parity/nemotron_h.py "$dir/testdata"
 python parity/reference.py "$dir/testdata"
+python parity/lowprecision.py "$dir/testdata/lowprecision" # a minute: every float32
 
 status=0
 if [ "${1:-}" = --rewrite ]; then

@@ -1,0 +1,100 @@
+package lowp
+
+import "math"
+
+// Encode is the code, in the low bits, of the value of f nearest to x. NaN keeps its sign and
+// the payload that fits, so that copies of a NaN are copies; one whose payload does not
+// fit becomes quiet, not ∞. Where f saturates, so does Encode, ±∞ too.
+func (f Format) Encode(x float32) uint32 {
+	s := f.small()
+	if s.mantissa == 23 {
+		return math.Float32bits(x)
+	}
+	if s.kind == power {
+		return uint32(Power(x))
+	}
+	b := math.Float32bits(x)
+	if x != x {
+		return s.nan(b)
+	}
+	drop := uint(23 - s.mantissa)
+	lowest := uint32(s.minExp+127) << 23
+	if abs := b &^ (1 << 31); abs&(1<<drop-1) != 0 || abs < lowest || math.Float32frombits(abs) > float32(s.max) {
+		b = math.Float32bits(f.Round(x))
+	}
+	sign, abs := b>>31<<(s.bits-1), b&^(1<<31)
+	switch {
+	case abs == 0x7f800000:
+		return sign | s.infinity()
+	case abs < lowest: // subnormal: a multiple of the smallest
+		return sign | uint32(float64(float64(math.Float32frombits(abs))/f.MinSubnormal()))
+	}
+	return sign | (abs-uint32(s.minExp+126)<<23)>>drop
+}
+
+// Overflow is Encode that does not saturate: past the largest value by half a step lies ∞, or NaN
+// where f has no ∞. E2M1 has neither and saturates all the same.
+func (f Format) Overflow(x float32) uint32 {
+	s, c := f.small(), f.Encode(x)
+	abs := math.Float32bits(x) &^ (1 << 31)
+	if !s.saturates || s.kind == finite || s.kind == power || abs > 0x7f800000 ||
+		math.Float32frombits(s.nearest(abs)) <= float32(s.max) {
+		return c
+	}
+	if sign := c >> (s.bits - 1) << (s.bits - 1); s.kind == ieee {
+		return sign | s.infinity()
+	}
+	return c | (1<<(s.bits-1) - 1)
+}
+
+// infinity is the code of +∞.
+func (s *spec) infinity() uint32 { return 1<<(s.bits-1) - 1<<s.mantissa }
+
+// nan is the code for the NaN with the bits b.
+func (s *spec) nan(b uint32) uint32 {
+	sign := b >> 31 << (s.bits - 1)
+	switch s.kind {
+	case finite: // the largest value stands for it
+		return 1<<(s.bits-1) - 1
+	case allOnes:
+		return sign | (1<<(s.bits-1) - 1)
+	}
+	payload := b & 0x7fffff >> (23 - s.mantissa)
+	if payload == 0 {
+		payload = 1 << (s.mantissa - 1)
+	}
+	return sign | s.infinity() | payload
+}
+
+// small is f's row, for the formats whose values are float32's too.
+func (f Format) small() *spec {
+	s := &table[f]
+	if s.kind == integer || s.mantissa > 23 {
+		panic("lowp: the codes of fp64 and int32 are not made of float32")
+	}
+	return s
+}
+
+// Decode is the value of a code; a NaN keeps sign and payload.
+func (f Format) Decode(c uint32) float32 {
+	s := f.small()
+	if s.mantissa == 23 {
+		return math.Float32frombits(c)
+	}
+	if s.kind == power {
+		return powers[c&0xff]
+	}
+	drop := uint(23 - s.mantissa)
+	sign := c >> (s.bits - 1) << 31
+	abs := c & (1<<(s.bits-1) - 1)
+	switch {
+	case s.kind == ieee && abs >= s.infinity():
+		return math.Float32frombits(sign | 0x7f800000 | abs<<drop&0x7fffff)
+	case s.kind == allOnes && abs == 1<<(s.bits-1)-1:
+		return math.Float32frombits(sign | 0x7fc00000)
+	case abs>>s.mantissa == 0:
+		v := float32(float64(abs) * f.MinSubnormal())
+		return math.Float32frombits(sign | math.Float32bits(v))
+	}
+	return math.Float32frombits(sign | (abs<<drop + uint32(s.minExp+126)<<23))
+}

@@ -1,0 +1,42 @@
+package lowp
+
+import "math"
+
+// powers is the value of every code of E8M0.
+var powers = func() (v [256]float32) {
+	for c := range v {
+		v[c] = float32(math.Ldexp(1, c-127))
+	}
+	v[0xff] = math.Float32frombits(0x7fc00000)
+	return v
+}()
+
+// Power is the code of E8M0 nearest to x, a tie to the larger. Zeros become the smallest value, ∞
+// the largest; negative numbers and NaN are NaN.
+func Power(x float32) uint8 {
+	b := math.Float32bits(x)
+	switch {
+	case b == 1<<31:
+		return 0
+	case b > 0x7f800000: // NaN, or negative
+		return 0xff
+	case b < 0x00800000: // 2⁻¹²⁷ has the bits 00400000; the tie with 2⁻¹²⁶ is at 00600000
+		return uint8(b / 0x00600000)
+	}
+	return uint8(min((b+0x00400000)>>23, 0xfe))
+}
+
+// PowerUp is the smallest code of E8M0 whose value is not below x: NaN is NaN, ∞ the largest code,
+// 0 the smallest. The sign is not looked at.
+//
+// Source: FACTS §7; TransformerEngine, float_to_e8m0.
+func PowerUp(x float32) uint8 {
+	b := math.Float32bits(x) &^ (1 << 31)
+	switch {
+	case b > 0x7f800000:
+		return 0xff
+	case b <= 0x00400000:
+		return 0
+	}
+	return uint8(min((b+0x007fffff)>>23, 0xfe))
+}
