@@ -18,6 +18,8 @@ import (
 var (
 	allReduce     = adding("all_reduce")
 	reduceScatter = adding("reduce_scatter")
+	// Partial sums come wider than their sum is kept: by the fixed recipe they are rounded once, where all have met, by the fast one at each hop.
+	scatterPartial = adding("reduce_scatter").widened()
 	allGather     = &device.Kernel{Name: "all_gather"}
 	sumCounts     = &device.Kernel{Name: "all_reduce.int"}
 )
@@ -34,6 +36,14 @@ func adding(name string) adder {
 			Canonical: reduce.MustPlan("ranks:pairwise/fp32")}
 	}
 	a[lowp.FP64] = a[lowp.FP32]
+	return a
+}
+
+// widened is the adder with fixed plans that hold every partial sum in fp32.
+func (a adder) widened() adder {
+	for _, k := range a { // in any order: each has a plan of its own
+		k.Fixed = a[lowp.FP32].Fixed
+	}
 	return a
 }
 

@@ -89,7 +89,7 @@ func (m Member) Gather(dev *device.Device, label string, x *device.Tensor, outer
 }
 
 // Scatter is the sum of every member's x, of which each keeps its own rows, in format f. Partial sums come at master
-// width; each hop rounds as the plan says, f unless told otherwise.
+// width; the fixed plan adds them there and rounds the sum once, the fast one rounds each hop to f.
 //
 // Shapes: x (outer·n·r,D) → y (outer·r,D).
 // Reduces: the members.
@@ -98,7 +98,7 @@ func (m Member) Scatter(dev *device.Device, label string, x *device.Tensor, oute
 		return x
 	}
 	n := parted(x, outer*m.Size())
-	c := m.open(dev, label, reduceScatter[f])
+	c := m.open(dev, label, scatterPartial[f])
 	c.Read("x", x)
 	c.ReadScalar("outer", float64(outer))
 	y := writeRows(c, x, f, outer*n)
