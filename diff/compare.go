@@ -34,7 +34,6 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 				ra, rb, resumed := common(ra, rb)
 				p := align(ra, rb, level)
 				p.resumed = resumed
-				p.groups = a.Run.Groups
 				found = append(found, p)
 				r.count(p)
 			}
@@ -43,7 +42,7 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 	if len(found) == 0 {
 		return nil, NotComparable{"the traces have no rank in common"}
 	}
-	r.judge(found, a.Run.Schedule == b.Run.Schedule && a.Run.Schedule != "" && a.Run.Schedule != "real")
+	r.judge(found, a.Run.Groups, a.Run.Schedule == b.Run.Schedule && a.Run.Schedule != "" && a.Run.Schedule != "real")
 	return r, nil
 }
 
@@ -64,12 +63,12 @@ func commonLevel(a, b *trace.Trace) (trace.Level, error) {
 type pair struct {
 	rank   int
 	level  trace.Level
-	groups map[string][]int // members, by group
 	a, b   []trace.Record
 	match  []int // for each record of a, its index in b, or −1
 	onlyB  []int // records of b that a lacks
 	first  int   // index in a of the first mismatch; len(a) if none
 	extraB int   // index in b of a record a lacks that comes before first, or −1
+	place  int   // index in a of what comes next after that record; else first
 	byPath map[string][]int
 
 	resumed bool // one of them continued from a checkpoint, and records begin after it
@@ -125,6 +124,7 @@ func (p *pair) findFirst() {
 			break
 		}
 	}
+	p.place = p.first
 	if len(p.onlyB) == 0 {
 		return
 	}
@@ -136,7 +136,7 @@ func (p *pair) findFirst() {
 		}
 	}
 	if after < p.first {
-		p.extraB = j
+		p.extraB, p.place = j, after+1
 	}
 }
 
@@ -173,7 +173,7 @@ func (r *Report) count(p *pair) {
 }
 
 // verdict reads the first mismatch of one rank; see DESIGN §5 for the order of the tests.
-func (p *pair) verdict(all []*pair) (string, []string) {
+func (p *pair) verdict(all *world) (string, []string) {
 	if p.extraB >= 0 {
 		return "missing", []string{fmt.Sprintf("only run B has %s; %s", p.b[p.extraB].Key(), p.lastCommon())}
 	}
@@ -221,14 +221,14 @@ func (p *pair) loaded() bool {
 	return false
 }
 
-func (p *pair) outputsDiffer(a *trace.Record, all []*pair) (string, []string) {
+func (p *pair) outputsDiffer(a *trace.Record, all *world) (string, []string) {
 	switch {
 	case a.View:
 		return "blind-spot", []string{"a view computes nothing: an uncaptured kernel one hop upstream wrote what it shows"}
 	case a.Kind == "collective" && a.Group != "":
-		return members(a, all)
-	case a.Kind == "p2p":
-		return "unresolved", []string{"a receive is judged on its sender's record"}
+		return all.collective(a)
+	case receives(a):
+		return all.received(a)
 	}
 	return "origin", []string{"all inputs equal, outputs differ"}
 }

@@ -5,66 +5,41 @@ import (
 )
 
 // judge combines the ranks' verdicts into the report's.
-func (r *Report) judge(pairs []*pair, oneSchedule bool) {
-	var diverged []*pair
-	var first *pair
-	for _, p := range pairs {
-		if p.identical() {
-			r.Ranks = append(r.Ranks, RankVerdict{Rank: p.rank, Verdict: "identical"})
-			continue
+func (r *Report) judge(pairs []*pair, groups map[string][]int, oneSchedule bool) {
+	all := newWorld(pairs, groups)
+	verdicts := make([]string, len(pairs))
+	for l, p := range pairs {
+		verdicts[l] = "identical"
+		v := RankVerdict{Rank: p.rank, Verdict: verdicts[l]}
+		if !p.identical() {
+			verdicts[l], _ = p.verdict(all)
+			f := p.finding(verdicts[l])
+			v = RankVerdict{p.rank, verdicts[l], &f}
 		}
-		verdict, _ := p.verdict(pairs)
-		f := p.finding(verdict)
-		r.Ranks = append(r.Ranks, RankVerdict{p.rank, verdict, &f})
-		diverged = append(diverged, p)
-		if first == nil || earlier(p, first) || verdict == "origin" && r.First.Verdict != "origin" ||
-			verdict == "restore" && r.First.Verdict == "downstream" {
-			first, r.First = p, &f
-		}
+		r.Ranks = append(r.Ranks, v)
 	}
-	if first == nil {
+	at := all.first(verdicts)
+	if at == none {
 		return
 	}
-	r.Identical = false
-	verdict, why := first.verdict(pairs)
+	first := pairs[at]
+	r.Identical, r.First = false, r.Ranks[at].First
+	_, why := first.verdict(all)
 	r.Evidence = append(r.Evidence, why...)
-	r.Action = actions[verdict]
+	r.Action = actions[r.First.Verdict]
 	r.A, r.B = first.records()
-	if c, why := class(verdict, r.A, r.B, r.ConfigDifferences, oneSchedule); c != "" {
+	if c, why := class(r.First.Verdict, r.A, r.B, r.ConfigDifferences, oneSchedule); c != "" {
 		r.Class = &c
 		r.Evidence = append(r.Evidence, why...)
 	}
-	own := 0 // ranks that did not have it from another
-	for _, v := range r.Ranks {
-		if v.Verdict != "identical" && v.Verdict != "downstream" {
-			own++
-		}
-	}
-	pattern := "subset"
-	switch {
-	case own == 1 || len(diverged) == 1:
-		pattern = "one-rank"
-	case own == len(pairs):
-		pattern = "all-ranks"
-	}
-	r.Pattern = &pattern
+	r.pattern(places(pairs))
 	for i := range first.a {
 		if j := first.match[i]; j >= 0 && differs(&first.a[i], &first.b[j]) {
 			r.Differing = append(r.Differing, &first.a[i])
 		}
 	}
-	r.roots(diverged, pairs)
+	r.roots(all)
 	r.settle(first)
-}
-
-// earlier compares places in the run: iteration, microbatch, then the order of phases.
-func earlier(p, q *pair) bool {
-	a, _ := p.records()
-	b, _ := q.records()
-	if a == nil || b == nil {
-		return false
-	}
-	return a.Iteration < b.Iteration || a.Iteration == b.Iteration && a.Microbatch < b.Microbatch
 }
 
 // records are the two records of the first mismatch.
@@ -79,13 +54,16 @@ func (p *pair) records() (a, b *trace.Record) {
 	return a, b
 }
 
-func (p *pair) finding(verdict string) Finding {
+// either is the record of the first mismatch: run A's where it has one.
+func (p *pair) either() *trace.Record {
 	a, b := p.records()
 	if a == nil {
-		a = b
+		return b
 	}
-	return findingOf(a, verdict, p.level)
+	return a
 }
+
+func (p *pair) finding(verdict string) Finding { return findingOf(p.either(), verdict, p.level) }
 
 func findingOf(a *trace.Record, verdict string, level trace.Level) Finding {
 	return Finding{Verdict: verdict, Rank: a.Rank, Iteration: a.Iteration, Microbatch: a.Microbatch, Phase: a.Phase,
@@ -97,8 +75,11 @@ const maxRoots = 100
 // roots lists every record of the first diverging iteration whose inputs are equal and outputs
 // are not: independent origins, since none can be a consequence of another. At kernel level a
 // Call's kernels stand for it, and a recomputation's Calls for it from op level on.
-func (r *Report) roots(diverged, all []*pair) {
-	for _, p := range diverged {
+func (r *Report) roots(all *world) {
+	for _, p := range all.pairs {
+		if p.identical() {
+			continue
+		}
 		a, _ := p.records()
 		if a == nil {
 			continue
@@ -110,7 +91,7 @@ func (r *Report) roots(diverged, all []*pair) {
 			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state":
 			case p.level >= trace.Kernel && rec.Kind == "op", p.level >= trace.Op && rec.Kind == "recompute":
 			case sigsEqual(rec.In, p.b[j].In) && !sigsEqual(rec.Out, p.b[j].Out):
-				if verdict, _ := p.outputsDiffer(rec, all); verdict != "origin" { // a member brought it
+				if verdict, _ := p.outputsDiffer(rec, all); verdict != "origin" { // a member or the sender brought it
 					continue
 				}
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))

@@ -2,37 +2,113 @@ package diff
 
 import (
 	"fmt"
-	"slices"
 
 	"firstbit/trace"
 )
 
-// members judges a collective: it is an origin only if no member's input differs.
-func members(a *trace.Record, all []*pair) (string, []string) {
-	for _, p := range all {
-		for i := range p.a {
-			k := p.a[i].Key()
-			k.Rank = a.Rank
-			if k != a.Key() || p.a[i].Group != a.Group {
-				continue
-			}
-			if j := p.match[i]; j >= 0 && !sigsEqual(p.a[i].In, p.b[j].In) {
-				return "downstream", []string{fmt.Sprintf("the input of member rank %d differs already", p.rank)}
-			}
+// world is the pairs of all ranks that both traces have, and how run A's records stand to each other.
+type world struct {
+	*order
+	pairs []*pair
+}
+
+func newWorld(pairs []*pair, groups map[string][]int) *world {
+	var ranks []int
+	var lanes [][]trace.Record
+	for _, p := range pairs {
+		ranks, lanes = append(ranks, p.rank), append(lanes, p.a)
+	}
+	return &world{orderOf(ranks, lanes, groups), pairs}
+}
+
+// changed tells whether what a record reads differs between the runs.
+func (w *world) changed(s spot) bool {
+	p := w.pairs[s.lane]
+	j := p.match[s.at]
+	return j >= 0 && !sigsEqual(p.a[s.at].In, p.b[j].In)
+}
+
+// collective judges one whose inputs are equal on its rank: it is an origin only if no member's differ.
+func (w *world) collective(a *trace.Record) (string, []string) {
+	var from []int
+	for _, m := range w.members(a) {
+		if w.changed(m) {
+			from = append(from, w.ranks[m.lane])
 		}
 	}
-	if untraced := missing(a.Group, all); len(untraced) > 0 {
+	switch untraced := w.untraced(a.Group); {
+	case len(from) > 0:
+		return "downstream", []string{fmt.Sprintf("the input of %s differs already", membersText(from))}
+	case len(untraced) > 0:
 		return "unresolved", []string{fmt.Sprintf("the inputs of all traced members are equal, outputs differ: trace the other members, ranks %v", untraced)}
 	}
 	return "origin", []string{"the inputs of all members are equal, outputs differ"}
 }
 
-// missing lists the members of a group that are not traced.
-func missing(group string, all []*pair) (ranks []int) {
-	for _, rank := range all[0].groups[group] {
-		if !slices.ContainsFunc(all, func(p *pair) bool { return p.rank == rank }) {
-			ranks = append(ranks, rank)
+func membersText(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("member rank %d", ranks[0])
+	}
+	return fmt.Sprintf("member ranks %v", ranks)
+}
+
+// received judges a receive on what was sent: equal, then it changed on its way, in the Call that took it.
+func (w *world) received(a *trace.Record) (string, []string) {
+	k, ok := peer(a)
+	if !ok {
+		return "unresolved", []string{"a receive is judged on its sender's record, and this one names no sender"}
+	}
+	from, ok := w.sender(a)
+	switch {
+	case !ok:
+		return "unresolved", []string{fmt.Sprintf("a receive is judged on its sender's record: trace rank %d, which sent it in %s %s", k.Rank, k.Phase, k.Name)}
+	case w.pairs[from.lane].match[from.at] < 0:
+		return "downstream", []string{fmt.Sprintf("rank %d sent it in one run only", k.Rank)}
+	case w.changed(from):
+		return "downstream", []string{fmt.Sprintf("what rank %d sent differs already", k.Rank)}
+	}
+	return "origin", []string{fmt.Sprintf("what rank %d sent is equal, what was received differs", k.Rank)}
+}
+
+// first is the lane whose mismatch explains the others: an origin where there is one, else what no other rank brought, with no other of
+// its kind before it in the happens-before order; of independent ones the earliest step, microbatch and rank. none: nothing differs.
+func (w *world) first(verdicts []string) int {
+	strength := func(verdict string) int {
+		switch verdict {
+		case "identical":
+			return 0
+		case "downstream":
+			return 1
+		case "origin":
+			return 3
+		}
+		return 2
+	}
+	most := 0
+	for _, v := range verdicts {
+		most = max(most, strength(v))
+	}
+	if most == 0 {
+		return none
+	}
+	places := make([]int, len(verdicts))
+	for l, v := range verdicts {
+		places[l] = none
+		if strength(v) == most {
+			places[l] = w.pairs[l].place
 		}
 	}
-	return ranks
+	at := none
+	for l, first := range w.earliest(places) {
+		if first && places[l] != none && (at == none || earlier(w.pairs[l], w.pairs[at])) {
+			at = l
+		}
+	}
+	return at
+}
+
+// earlier compares places in the run: iteration, then microbatch.
+func earlier(p, q *pair) bool {
+	a, b := p.either(), q.either()
+	return a.Iteration < b.Iteration || a.Iteration == b.Iteration && a.Microbatch < b.Microbatch
 }
