@@ -85,9 +85,6 @@ func TestRanksHaveTheBitsOfOne(t *testing.T) {
 			}
 			want := one(c, f, true).run(t).bits()
 			for _, layout := range canonicalLayouts {
-				l, err := parallel.ParseLayout(layout)
-				require.NoError(t, err)
-				require.NoError(t, CheckCanonical(l))
 				for _, micro := range micros(t, layout, true) {
 					got := spread{Config: c, layout: layout, format: f, micro: micro, canonical: true}.run(t).bits()
 					for name, w := range want {
@@ -220,21 +217,5 @@ func TestPartsOfAnExpertMeetWide(t *testing.T) {
 			_, ok := seen.Load(path)
 			require.Equal(t, ok, i == 0 || strings.HasPrefix(path, "experts"), path)
 		}
-	}
-}
-
-func TestCheckCanonical(t *testing.T) {
-	for text, want := range map[string]string{
-		"dp=2,etp=2":     "layout etp: 2: must be 1 with recipe canonical: the sum over the columns of an expert is not cut",
-		"dp=3,tp=2,ep=3": "layout ep: 3: must divide tp·cp = 2 or be a multiple of it with recipe canonical: a rank's tokens must be whole microbatches, or a whole part of one",
-		"dp=2,tp=2,ep=4": "", "tp=4,ep=2": "", "": "",
-	} {
-		l, err := parallel.ParseLayout(text)
-		require.NoError(t, err)
-		if err = CheckCanonical(l); want != "" {
-			require.EqualError(t, err, want)
-			continue
-		}
-		require.NoError(t, err)
 	}
 }
