@@ -201,3 +201,24 @@ func TestBuckets(t *testing.T) {
 		}
 	}
 }
+
+// A bucket has one group. What both ends of a pipeline have is by itself, and the buckets around it are as if it were not there.
+func TestBucketsHaveOneGroup(t *testing.T) {
+	names := func(layout string) (all [][]string) {
+		l, err := parallel.ParseLayout(layout)
+		require.NoError(t, err)
+		ps := mixed(lowp.FP32, 3) // w, norm.w, router.w, head.w of 15, 7, 18 and 41 elements
+		ps[1].Expert, ps[2].Ends = true, true
+		for _, b := range NewDistributed(base, ps, parallel.NewWorld(l, 4).Rank(0), 50).Buckets {
+			var taken []string
+			for _, p := range b.Params {
+				taken = append(taken, p.Name)
+			}
+			all = append(all, append(taken, b.label))
+		}
+		return all
+	}
+	require.Equal(t, [][]string{{"head.w", "router.w", "bucket.0"}, {"norm.w", "w", "bucket.1"}}, names("dp=2"), "where experts lie as all else does, they travel with it")
+	require.Equal(t, [][]string{{"head.w", "router.w", "bucket.0"}, {"norm.w", "bucket.1"}, {"w", "bucket.2"}}, names("dp=2,ep=2"))
+	require.Equal(t, [][]string{{"head.w", "w", "bucket.0"}, {"router.w", "bucket.router.w"}, {"norm.w", "bucket.1"}}, names("dp=2,ep=2,pp=2"))
+}
