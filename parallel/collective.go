@@ -16,34 +16,30 @@ import (
 // The collectives that add, by the format in which each hop rounds. With tuned=true the tuner sets order and
 // channels by the size of the message and the number of ranks and nodes.
 var (
-	allReduce     = adding("all_reduce")
-	reduceScatter = adding("reduce_scatter")
+	allReduce     = adding("all_reduce", false)
+	reduceScatter = adding("reduce_scatter", false)
 	// Partial sums come wider than their sum is kept: by the fixed recipe they are rounded once, where all have met, by the fast one at each hop.
-	scatterPartial = adding("reduce_scatter").widened()
-	allGather     = &device.Kernel{Name: "all_gather"}
-	sumCounts     = &device.Kernel{Name: "all_reduce.int"}
+	scatterPartial = adding("reduce_scatter", true)
+	allGather      = &device.Kernel{Name: "all_gather"}
+	sumCounts      = &device.Kernel{Name: "all_reduce.int"}
 )
 
 // adder is a collective that adds: one kernel for each format, for the plan says in which a partial sum is held.
 type adder map[lowp.Format]*device.Kernel
 
-func adding(name string) adder {
+func adding(name string, partial bool) adder {
 	a := adder{}
 	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16} {
 		acc := "/" + f.String()
-		a[f] = &device.Kernel{Name: name, Fixed: reduce.MustPlan("ranks:ring" + acc + "; channels=1; ring=1; communicators=1; tuned=false|true"),
+		fixed := acc
+		if partial {
+			fixed = "/fp32"
+		}
+		a[f] = &device.Kernel{Name: name, Fixed: reduce.MustPlan("ranks:ring" + fixed + "; channels=1; ring=1; communicators=1; tuned=false|true"),
 			Fast:      reduce.MustPlan("ranks:ring" + acc + "; channels=4; ring=1; communicators=1; tuned=true|false"),
 			Canonical: reduce.MustPlan("ranks:pairwise/fp32")}
 	}
 	a[lowp.FP64] = a[lowp.FP32]
-	return a
-}
-
-// widened is the adder with fixed plans that hold every partial sum in fp32.
-func (a adder) widened() adder {
-	for _, k := range a { // in any order: each has a plan of its own
-		k.Fixed = a[lowp.FP32].Fixed
-	}
 	return a
 }
 

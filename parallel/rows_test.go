@@ -151,9 +151,9 @@ func (c choice) ownerTree(e, n, owner, members, node int) reduce.Tree {
 	return c.elsewhere("", channel, members, node)
 }
 
-// The fixed plan rounds every hop to the format of the output; the canonical one once, on output.
+// The fast plan rounds every hop to the format of the output; the fixed and the canonical one once, on output.
 func TestScatterRoundsAsThePlanSays(t *testing.T) {
-	for plan, want := range map[string]float64{"": 256, "canonical": 258} {
+	for plan, want := range map[string]float64{"fast": 256, "fixed": 258, "canonical": 258} {
 		require.NoError(t, simulateIn(t, grid(4, 2), func(r Rank, dev *device.Device) error {
 			x := device.NewTensor(lowp.FP32, 4, 1)
 			for i := range x.F32() {
@@ -165,7 +165,10 @@ func TestScatterRoundsAsThePlanSays(t *testing.T) {
 			return nil
 		}, func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
-				if plan != "" {
+				switch plan {
+				case "fast":
+					c.Plan = c.Kernel.Fast
+				case "canonical":
 					c.Plan, _ = c.Plan.With(c.Kernel.Canonical)
 				}
 				next(c)
