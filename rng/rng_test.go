@@ -129,3 +129,18 @@ func TestNeighbouringStreamsAreIndependent(t *testing.T) {
 	}
 	require.Equal(t, 64000, agree(New(1, "x"), New(1, "x")), "negative control")
 }
+
+// Seek takes a stream, wherever it is, to where another begins.
+func TestSeekIsNew(t *testing.T) {
+	s := New(1, "dropout")
+	for i := range uint64(20) {
+		for _, index := range [][]uint64{nil, {i}, {3, i, 1, 2}} {
+			s.Seek(i, index...)
+			want := New(i, "dropout", index...)
+			for range 5 {
+				require.Equal(t, want.Uint64(), s.Uint64())
+			}
+		}
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() { s.Seek(1, 2, 3, 4) }))
+}
