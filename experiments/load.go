@@ -1,6 +1,10 @@
 package experiments
 
-import "firstbit/device"
+import (
+	"slices"
+
+	"firstbit/device"
+)
 
 // Load is how many tokens chose each expert of a router in one step.
 type Load struct {
@@ -18,9 +22,17 @@ func (l Load) Imbalance() float64 {
 	return float64(most) * float64(len(l.Tokens)) / float64(sum)
 }
 
-// addLoad adds another rank's counts.
+// addLoad adds another rank's counts. Ranks of one stage have the same routers.
 func (o *Outcome) addLoad(of []Load) {
-	for i, l := range of { // every rank has the same routers in the same order
+	for i, l := range of {
+		same := func(k Load) bool { return k.Step == l.Step && k.Layer == l.Layer }
+		if i >= len(o.Load) || !same(o.Load[i]) { // it is there unless the first rank is of another stage
+			i = slices.IndexFunc(o.Load, same)
+		}
+		if i < 0 {
+			o.Load = append(o.Load, l)
+			continue
+		}
 		for e, n := range l.Tokens {
 			o.Load[i].Tokens[e] += n
 		}

@@ -37,27 +37,3 @@ func (c Config) CheckLayout(l parallel.Layout) (axis string, err error) {
 	}
 	return "", nil
 }
-
-// Sum is an extent over which sums are added that tensor-parallel ranks share.
-type Sum struct {
-	Name   string
-	Extent int
-}
-
-// Sharded lists the extents that tensor parallelism cuts and sums run over.
-func (c Config) Sharded() []Sum {
-	sums := []Sum{{"model.vocab", c.Vocab}}
-	if strings.Contains(c.Pattern, "*") {
-		sums = append(sums, Sum{"heads·head_dim", c.Heads * c.P()}, Sum{"kv_heads·head_dim", c.KVHeads * c.P()})
-	}
-	if strings.Contains(c.Pattern, "-") {
-		sums = append(sums, Sum{"model.hidden", c.Hidden})
-	}
-	if strings.Contains(c.Pattern, "M") {
-		sums = append(sums, Sum{"ssm heads·head_dim", c.SSM.Inner()}, Sum{"the columns of ssm in_proj", c.SSM.Projected()})
-	}
-	if strings.Contains(c.Pattern, "E") && c.MoE.SharedHidden > 0 {
-		sums = append(sums, Sum{"model.moe.shared_hidden", c.MoE.SharedHidden})
-	}
-	return sums
-}

@@ -147,7 +147,7 @@ func canonicalPlans(next device.Runner) device.Runner {
 			items = append(items, reduce.MustPlan(fmt.Sprintf("%s:blocked(%d)/fp32", name, shareT/8)))
 		}
 		if name := c.Kernel.Sharded; name != "" {
-			items = append(items, reduce.MustPlan(fmt.Sprintf("%s:splitk(%d,pairwise)/fp32", name, 8/c.Shards)))
+			items = append(items, reduce.MustPlan(fmt.Sprintf("%s:segments(%d)/fp32", name, 8/c.Shards)))
 		}
 		for _, p := range items {
 			plan, err := c.Plan.With(p)

@@ -17,6 +17,7 @@ import (
 //	blocked(4)    (((((0 1) 2) 3) (((4 5) 6) 7)) (8 9))
 //	lanes(4)      ((((0 4) 8) (2 6)) (((1 5) 9) (3 7)))
 //	splitk(4)     (((((0 1) 2) ((3 4) 5)) ((6 7) 8)) 9)
+//	segments(4)   (((0 1) ((2 3) 4)) ((5 6) ((7 8) 9)))
 //	perm(7)       (((((((((8 1) 5) 9) 0) 4) 3) 2) 6) 7)
 //	ring(3)       (((((((((4 5) 6) 7) 8) 9) 0) 1) 2) 3)
 //	symmetric(3)  (((((((((3 4) 5) 6) 7) 8) 9) 0) 1) 2)
@@ -28,7 +29,8 @@ import (
 // n. blocked(b) adds blocks of b in sequence and joins them pairwise. lanes(w) keeps w strided
 // accumulators, value i in lane i mod w, and joins them by halving, as a SIMD register or a warp
 // does. splitk(s) adds s contiguous slices of ⌈n/s⌉ and joins the slices in sequence, or in a
-// given order: splitk(4,arrival). perm(seed) is a sequence over a permutation drawn from the seed,
+// given order: splitk(4,arrival). segments(s) adds s segments, the i-th from ⌊n·i/s⌋ on, and joins them pairwise; of
+// fewer values than segments the empty ones are absent. A share of the values that is a power of two of segments is a subtree. perm(seed) is a sequence over a permutation drawn from the seed,
 // given(2 0 1) over one written out. arrival is the order in which contributions come; it
 // depends on the call and must be resolved to given(…) first.
 //
@@ -56,6 +58,7 @@ const (
 	blocked
 	lanes
 	splitk
+	segments
 	perm
 	given
 	arrival
@@ -65,10 +68,10 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"seq", "reverse", "pairwise", "blocked", "lanes", "splitk", "perm", "given", "arrival", "ring", "nccltree", "symmetric"}
+var kindNames = [kinds]string{"seq", "reverse", "pairwise", "blocked", "lanes", "splitk", "segments", "perm", "given", "arrival", "ring", "nccltree", "symmetric"}
 
 // Allowed describes the orders for error messages.
-const Allowed = "seq, reverse, pairwise, blocked(b), lanes(w), splitk(s), splitk(s,ORDER), perm(seed), given(2 0 1), arrival, " +
+const Allowed = "seq, reverse, pairwise, blocked(b), lanes(w), splitk(s), splitk(s,ORDER), segments(s), perm(seed), given(2 0 1), arrival, " +
 	"ring, ring(c), nccltree, nccltree(t), nccltree(t,node), symmetric, symmetric(r)"
 
 // The orders without parameters.
@@ -87,6 +90,14 @@ func Blocked(size int) Order {
 	return Order{kind: blocked, arg: uint64(size), cache: new(programCache)}
 }
 
+// Segments adds so many equal parts in sequence and joins them pairwise.
+func Segments(parts int) Order {
+	if parts < 1 {
+		panic("reduce: there is at least one segment")
+	}
+	return Order{kind: segments, arg: uint64(parts), cache: new(programCache)}
+}
+
 // Given is the sequence over a permutation written out.
 func Given(order []int) Order {
 	return Order{kind: given, given: append([]int{}, order...), cache: new(programCache)}
@@ -98,7 +109,7 @@ func (o Order) String() string {
 	switch o.kind {
 	case ring, nccltree, symmetric:
 		return o.placeString()
-	case blocked, lanes, perm:
+	case blocked, lanes, segments, perm:
 		return fmt.Sprintf("%s(%d)", name, o.arg)
 	case splitk:
 		if o.inner != nil {
@@ -207,6 +218,8 @@ func (o Order) Tree(n int) Tree {
 			inner = *o.inner
 		}
 		return Graft(inner.Tree(o.slices(n)), chunks(n, o.sliceSize(n)))
+	case segments:
+		return segmentsTree(n, 0, int(o.arg), int(o.arg))
 	case perm:
 		return Chain(Permutation(o.arg, n))
 	case given:

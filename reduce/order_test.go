@@ -11,7 +11,7 @@ import (
 )
 
 var orders = []string{"seq", "reverse", "pairwise", "blocked(1)", "blocked(4)", "blocked(64)", "lanes(1)", "lanes(4)", "lanes(8)", "lanes(32)",
-	"splitk(1)", "splitk(3)", "splitk(4)", "splitk(4,reverse)", "splitk(5,pairwise)", "splitk(7,lanes(2))",
+	"segments(1)", "segments(3)", "segments(8)", "segments(64)", "splitk(1)", "splitk(3)", "splitk(4)", "splitk(4,reverse)", "splitk(5,pairwise)", "splitk(7,lanes(2))",
 	"splitk(6,splitk(2))", "splitk(9,perm(3))", "splitk(4,blocked(2))", "perm(7)", "perm(0)",
 	"ring(0)", "ring(1)", "ring(5)", "symmetric(0)", "symmetric(4)", "nccltree(0)", "nccltree(1)", "nccltree(0,4)", "nccltree(1,3)", "nccltree(1,8)",
 	"splitk(4,nccltree(1))"}
@@ -39,7 +39,7 @@ func TestDocumentedTrees(t *testing.T) {
 	src, err := os.ReadFile("order.go")
 	require.NoError(t, err)
 	lines := regexp.MustCompile(`(?m)^//\t(\w+(?:\(\d+(?:,\d+)?\))?) +(\(.*\))$`).FindAllStringSubmatch(string(src), -1)
-	require.Len(t, lines, 12)
+	require.Len(t, lines, 13)
 	for _, l := range lines {
 		require.Equal(t, MustOrder(l[1]).Tree(10).String(), l[2], l[1])
 	}

@@ -86,6 +86,8 @@ func (o Order) compile(n int) *Program {
 		p.lanes(n, int(o.arg))
 	case splitk:
 		p.splitk(o)
+	case segments:
+		p.segments(0, int(o.arg), int(o.arg))
 	case perm:
 		p.permuted(Permutation(o.arg, n))
 	case given:
@@ -174,6 +176,24 @@ func (p *Program) splitk(o Order) {
 		p.join()
 	}
 	emit(inner.Tree(o.slices(n)))
+}
+
+// segments emits the segments from lo to hi that have values, joined as segmentsTree joins them.
+func (p *Program) segments(lo, hi, of int) {
+	at := func(segment int) int { return p.N * segment / of }
+	if at(lo) == at(hi) {
+		return
+	}
+	if hi-lo == 1 {
+		p.chain(at(lo), 1, at(hi)-at(lo))
+		return
+	}
+	mid := lo + half(hi-lo)
+	p.segments(lo, mid, of)
+	p.segments(mid, hi, of)
+	if at(lo) < at(mid) && at(mid) < at(hi) {
+		p.join()
+	}
 }
 
 func (p *Program) stack() int {

@@ -21,6 +21,26 @@ func chunks(n, size int) []Tree {
 	return t
 }
 
+// segmentsTree is the segments from lo to hi of n values in so many; Empty where they have none.
+func segmentsTree(n, lo, hi, of int) Tree {
+	from, to := n*lo/of, n*hi/of
+	if from == to {
+		return Empty
+	}
+	if hi-lo == 1 {
+		return Chain(upTo(from, to-from, 1))
+	}
+	mid := lo + half(hi-lo)
+	a, b := segmentsTree(n, lo, mid, of), segmentsTree(n, mid, hi, of)
+	switch {
+	case n*mid/of == from:
+		return b
+	case n*mid/of == to:
+		return a
+	}
+	return Node(a, b)
+}
+
 // pairwiseTree joins parts, the left half being the largest power of two below their number, so
 // that aligned blocks of a power of two are subtrees whatever follows them.
 func pairwiseTree(parts []Tree) Tree {

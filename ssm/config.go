@@ -48,26 +48,6 @@ func (c Config) CheckContext(steps int) error {
 	return nil
 }
 
-// CheckTensor says why so many ranks cannot have equal parts of the layer; nil: they can. A group is never parted.
-func (c Config) CheckTensor(ranks int) error {
-	if c.Groups%ranks != 0 {
-		return fmt.Errorf("model.ssm.groups: %d: must be a multiple of tp (%d): a group lies on one rank", c.Groups, ranks)
-	}
-	return nil
-}
-
-// CheckCanonical says why tensor-parallel ranks could not have one rank's bits under the canonical recipe; nil: they can. The sums
-// over the projections' widths are cut into segments, which are equal wherever ranks are parted only if they divide them.
-func (c Config) CheckCanonical() error {
-	switch {
-	case c.Projected()%segments != 0:
-		return fmt.Errorf("model.ssm: %d columns of the input projection, 2·heads·head_dim + 2·groups·state + heads: must be a multiple of %d for the canonical recipe with tp", c.Projected(), segments)
-	case c.Inner()%segments != 0:
-		return fmt.Errorf("model.ssm: %d rows of the output projection, heads·head_dim: must be a multiple of %d for the canonical recipe with tp", c.Inner(), segments)
-	}
-	return nil
-}
-
 // byGroup lists the places of a group's share of each part, group after group.
 func byGroup(groups int, widths ...int) []int {
 	var places []int

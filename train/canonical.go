@@ -42,13 +42,6 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 	case c.Model.Dropout > 0 && !c.indexed(true):
 		return bad("streams", c.Streams, "indexed", "for model.dropout a rank would draw from a stream of its own")
 	}
-	if l.TP > 1 {
-		for _, f := range c.Model.Sharded() {
-			if f.Extent%segments != 0 {
-				return bad(f.Name, number(f.Extent), fmt.Sprintf("a multiple of %d with tp", segments), "a sum that ranks share is cut into so many parts")
-			}
-		}
-	}
 	if !strings.ContainsRune(c.Model.Pattern, 'E') {
 		return nil
 	}

@@ -1,8 +1,6 @@
 package tune
 
 import (
-	"fmt"
-
 	"firstbit/device"
 	"firstbit/reduce"
 )
@@ -33,10 +31,8 @@ func (t *Tuner) canonical(k *device.Kernel, shards int) reduce.Plan {
 	}
 	if err == nil && k.Sharded != "" {
 		r := plan.Reduction(k.Sharded)
-		r.Order, err = reduce.ParseOrder(fmt.Sprintf("splitk(%d,pairwise)", max(Segments/shards, 1)))
-		if err == nil {
-			plan, err = plan.With(reduce.PlanOf(r))
-		}
+		r.Order = reduce.Segments(max(Segments/shards, 1))
+		plan, err = plan.With(reduce.PlanOf(r))
 	}
 	if err != nil {
 		panic("tune: a kernel's canonical plan is not one of its plans: " + err.Error())
