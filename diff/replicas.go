@@ -3,14 +3,15 @@ package diff
 import (
 	"fmt"
 	"slices"
-	"sort"
+	"strconv"
 	"strings"
 
+	"firstbit/device"
 	"firstbit/trace"
 )
 
-// Replicas checks one trace against itself. What must be equal: a recomputed activation and the forward's; over the
-// ranks of a group, what all-reduces and gathers leave, weights and other states that are not a rank's own, and metrics.
+// Replicas checks one trace against itself. What must be equal: a recomputed activation and the forward's; what all-reduces and gathers
+// leave on the ranks of their group; states, on the ranks that have the same part of them, as run.json says; and metrics, on all.
 // Where most ranks agree, the others are at fault; between as many the first rank is believed.
 func Replicas(t *trace.Trace) (*Report, error) {
 	level, err := trace.ParseLevel(t.Run.Level)
@@ -18,60 +19,71 @@ func Replicas(t *trace.Trace) (*Report, error) {
 		return nil, fmt.Errorf("trace %s: %w", t.Dir, err)
 	}
 	r := &Report{Identical: true, ConfigDifferences: []Field{}, Action: "none", Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
-	found := map[int]*mismatch{} // by rank: its first
-	note := func(rec *trace.Record, why string) {
-		if m := found[rec.Rank]; m == nil || rec.Seq < m.rec.Seq {
-			found[rec.Rank] = &mismatch{rec, why}
+	found := make([]*mismatch, len(t.Ranks)) // by rank: its first
+	note := func(s spot, why string) {
+		if m := found[s.lane]; m == nil || s.at < m.at {
+			found[s.lane] = &mismatch{s, &t.Ranks[s.lane].Records[s.at], why}
 		}
 	}
 	steps := map[int]bool{}
-	for i := range t.Ranks {
-		for j := range t.Ranks[i].Records {
-			r.Records++
-			if step := t.Ranks[i].Records[j].Iteration; step > 0 && !steps[step] {
+	for l := range t.Ranks {
+		records := t.Ranks[l].Records
+		r.Records += len(records)
+		for i := range records {
+			if step := records[i].Iteration; step > 0 {
 				steps[step] = true
-				r.Steps++
 			}
 		}
-		if rec := recomputedOtherwise(t.Ranks[i].Records); rec != nil {
-			note(rec, "what was recomputed is not what the forward made")
+		if at := recomputedOtherwise(records); at != none {
+			note(spot{l, at}, "what was recomputed is not what the forward made")
 		}
 	}
-	for _, ranks := range sortedGroups(t.Run.Groups) {
-		for _, copies := range replicas(t, ranks) {
-			outvoted(copies, func(rec *trace.Record, of int) {
-				note(rec, fmt.Sprintf("%s differs from what most of %d ranks have", trace.Path(rec.Scope, rec.Name), of))
-			})
-		}
+	r.Steps = len(steps)
+	for _, copies := range replicas(t) {
+		outvoted(t, copies, note)
 	}
 	r.verdicts(t, found, level)
 	return r, nil
 }
 
 type mismatch struct {
+	spot
 	rec *trace.Record
 	why string
 }
 
 // verdicts turns each rank's first mismatch into the report's.
-func (r *Report) verdicts(t *trace.Trace, found map[int]*mismatch, level trace.Level) {
-	var first *mismatch
-	for i := range t.Ranks {
-		m := found[t.Ranks[i].Rank]
+func (r *Report) verdicts(t *trace.Trace, found []*mismatch, level trace.Level) {
+	var ranks []int
+	var lanes [][]trace.Record
+	at := map[int]device.Coord{}
+	places := make([]int, len(found))
+	for l, m := range found {
+		rank := &t.Ranks[l]
+		ranks, lanes = append(ranks, rank.Rank), append(lanes, rank.Records)
+		if len(rank.Records) > 0 {
+			at[rank.Rank] = rank.Records[0].Coord
+		}
 		if m == nil {
-			r.Ranks = append(r.Ranks, RankVerdict{Rank: t.Ranks[i].Rank, Verdict: "identical"})
+			places[l] = none
+			r.Ranks = append(r.Ranks, RankVerdict{Rank: rank.Rank, Verdict: "identical"})
 			continue
 		}
+		places[l] = m.at
 		f := findingOf(m.rec, replicaVerdict(m.rec), level)
 		r.Ranks = append(r.Ranks, RankVerdict{m.rec.Rank, f.Verdict, &f})
 		r.Roots = append(r.Roots, f)
-		if first == nil || m.rec.Iteration < first.rec.Iteration || m.rec.Iteration == first.rec.Iteration && m.rec.Seq < first.rec.Seq {
-			first, r.First = m, &f
-		}
 	}
-	if first == nil {
+	if len(r.Roots) == 0 {
 		return
 	}
+	var first *mismatch
+	for l, earliest := range orderOf(ranks, lanes, t.Run.Groups).earliest(places) {
+		if m := found[l]; m != nil && earliest && (first == nil || m.rec.Iteration < first.rec.Iteration) {
+			first = m
+		}
+	}
+	r.First = r.Ranks[first.lane].First
 	r.Identical, r.Action = false, "trace-deeper"
 	r.Evidence = append(r.Evidence, first.why)
 	switch {
@@ -80,17 +92,12 @@ func (r *Report) verdicts(t *trace.Trace, found map[int]*mismatch, level trace.L
 	case r.First.Verdict == "origin":
 		r.Action = "investigate-call"
 	}
-	class, pattern := "state", "subset"
-	switch len(r.Roots) {
-	case 1:
-		pattern = "one-rank"
-	case len(t.Ranks):
-		pattern = "all-ranks"
-	}
+	class := "state"
 	if first.rec.Phase != "rec" {
 		class = "memory"
 	}
-	r.Class, r.Pattern = &class, &pattern
+	r.Class = &class
+	r.pattern(at)
 }
 
 // replicaVerdict: a Call that alone was recomputed otherwise is an origin; a state went wrong before the window; of the
@@ -107,7 +114,7 @@ func replicaVerdict(rec *trace.Record) string {
 
 // recomputedOtherwise is the first record of a recomputation that is not the forward's: of a Call where Calls are traced,
 // of the pair it ends in otherwise.
-func recomputedOtherwise(records []trace.Record) *trace.Record {
+func recomputedOtherwise(records []trace.Record) int {
 	forward := map[trace.Key]*trace.Record{}
 	for i := range records {
 		rec := &records[i]
@@ -117,17 +124,17 @@ func recomputedOtherwise(records []trace.Record) *trace.Record {
 		case rec.Phase != "rec" || rec.Kind == "module" || rec.Kind == "kernel":
 		case rec.Kind == "recompute":
 			if len(rec.In) == 1 && len(rec.Out) == 1 && rec.In[0].Digest != rec.Out[0].Digest {
-				return rec
+				return i
 			}
 		default:
 			k := rec.Key()
 			k.Phase = "fwd"
 			if f := forward[k]; f != nil && remade(f, rec) {
-				return rec
+				return i
 			}
 		}
 	}
-	return nil
+	return none
 }
 
 // remade tells whether an output that both wrote anew differs. What a Call also reads it has changed in place, such
@@ -143,64 +150,101 @@ func remade(forward, again *trace.Record) bool {
 	return false
 }
 
-func sortedGroups(groups map[string][]int) [][]int {
-	var names []string
-	for n := range groups { // sorted below
-		names = append(names, n)
+// replicas lists the records that ranks must have alike, in the order of the first rank that has them.
+func replicas(t *trace.Trace) [][]spot {
+	type copied struct {
+		trace.Key        // of no rank
+		among     string // which ranks must have it
 	}
-	sort.Strings(names)
-	var ranks [][]int
-	for _, n := range names {
-		ranks = append(ranks, groups[n])
-	}
-	return ranks
-}
-
-// replicas lists the records that the ranks of a group must have alike, in the order of the first rank.
-func replicas(t *trace.Trace, ranks []int) [][]*trace.Record {
-	var all [][]*trace.Record
-	at := map[trace.Key]int{}
-	for i := range t.Ranks {
-		if !slices.Contains(ranks, t.Ranks[i].Rank) {
-			continue
-		}
-		for j := range t.Ranks[i].Records {
-			rec := &t.Ranks[i].Records[j]
-			if !replicated(rec) {
+	var all [][]spot
+	at := map[copied]int{}
+	held := holders(t)
+	for l := range t.Ranks {
+		for i := range t.Ranks[l].Records {
+			rec := &t.Ranks[l].Records[i]
+			among, ok := held.among(rec)
+			if !ok {
 				continue
 			}
 			k := rec.Key()
 			k.Rank = 0
-			n, ok := at[k]
+			n, ok := at[copied{k, among}]
 			if !ok {
 				n = len(all)
-				at[k], all = n, append(all, nil)
+				at[copied{k, among}], all = n, append(all, nil)
 			}
-			all[n] = append(all[n], rec)
+			all[n] = append(all[n], spot{l, i})
 		}
 	}
 	return all
 }
 
-// replicated tells whether every rank must have the record's outputs: of states the optimizer's are a rank's
-// own, of collectives what a reduce-scatter leaves.
-func replicated(rec *trace.Record) bool {
+// holding is a rank and a state.
+type holding struct {
+	rank  int
+	state string
+}
+
+// holdings says which set of ranks has the same part of a state as a rank has.
+type holdings struct {
+	sets  map[holding]string
+	known bool // run.json says; else states are compared where all ranks are one group
+	one   bool
+}
+
+func holders(t *trace.Trace) holdings {
+	h := holdings{sets: map[holding]string{}, known: t.Run.Replicas != nil, one: len(t.Run.Groups) == 1}
+	for _, ranks := range t.Run.Groups { // of several, order reaches nothing
+		h.one = h.one && len(ranks) >= len(t.Ranks)
+	}
+	for _, c := range t.Run.Replicas {
+		for n, ranks := range c.Ranks {
+			for _, rank := range ranks {
+				for _, state := range c.States {
+					h.sets[holding{rank, state}] = strconv.Itoa(n)
+				}
+			}
+		}
+	}
+	return h
+}
+
+// among names the ranks that must have the record's outputs; false: none must.
+func (h holdings) among(rec *trace.Record) (string, bool) {
 	switch rec.Kind {
 	case "metric":
-		return rec.Name != "state" // the fingerprint of a rank's own
+		return "all", rec.Name != "state" // the fingerprint of a rank's own
 	case "state":
-		return !strings.HasSuffix(rec.Name, ".m") && !strings.HasSuffix(rec.Name, ".v") && !strings.HasSuffix(rec.Name, ".master")
+		if h.known {
+			set, ok := h.sets[holding{rec.Rank, rec.Name}]
+			return set, ok
+		}
+		own := strings.HasSuffix(rec.Name, ".m") || strings.HasSuffix(rec.Name, ".v") || strings.HasSuffix(rec.Name, ".master")
+		return "all", h.one && !own
 	case "collective":
-		return len(rec.Out) == 1 && len(rec.In) > 0 && rec.Out[0].Numel >= rec.In[0].Numel
+		return rec.Group, leavesCopies(rec)
 	}
-	return false
+	return "", false
+}
+
+// leavesCopies tells all-reduces and gathers from what gives every member something else. A trace that does not say what ran shows
+// what it wrote: not less than it read.
+func leavesCopies(rec *trace.Record) bool {
+	if rec.Kernel != "" {
+		return strings.HasPrefix(rec.Kernel, "all_reduce") || strings.HasPrefix(rec.Kernel, "all_gather")
+	}
+	return len(rec.Out) == 1 && len(rec.In) > 0 && rec.Out[0].Numel >= rec.In[0].Numel
 }
 
 // outvoted calls note for the copies that are not what most of them are.
-func outvoted(copies []*trace.Record, note func(rec *trace.Record, of int)) {
+func outvoted(t *trace.Trace, copies []spot, note func(s spot, why string)) {
+	of := func(s spot) *trace.Record { return &t.Ranks[s.lane].Records[s.at] }
 	text := func(rec *trace.Record) string {
 		s := ""
-		for _, g := range append(rec.Out, rec.In[:metricInputs(rec)]...) {
+		for _, g := range rec.Out {
+			s += g.Digest
+		}
+		for _, g := range rec.In[:metricInputs(rec)] {
 			s += g.Digest
 		}
 		return s
@@ -208,14 +252,19 @@ func outvoted(copies []*trace.Record, note func(rec *trace.Record, of int)) {
 	votes := map[string]int{}
 	most := ""
 	for _, c := range copies {
-		d := text(c)
+		d := text(of(c))
 		if votes[d]++; most == "" || votes[d] > votes[most] {
 			most = d
 		}
 	}
 	for _, c := range copies {
-		if text(c) != most {
-			note(c, len(copies))
+		rec := of(c)
+		switch d := text(rec); {
+		case d == most:
+		case votes[d] == votes[most]:
+			note(c, fmt.Sprintf("%s is not what rank %d has; of %d copies nothing tells which is right", trace.Path(rec.Scope, rec.Name), of(copies[0]).Rank, len(copies)))
+		default:
+			note(c, fmt.Sprintf("%s differs from what most of %d ranks have", trace.Path(rec.Scope, rec.Name), len(copies)))
 		}
 	}
 }

@@ -81,3 +81,72 @@ func TestRecomputationsOfOneTrace(t *testing.T) {
 	require.Equal(t, "recompute", r.First.Name)
 	require.Equal(t, "narrow", r.First.Verdict)
 }
+
+// What run.json says of copies is what is compared: no more, no less.
+func TestCopiesAreThoseOfTheSamePart(t *testing.T) {
+	run := func(norm, part [4]string, replicas []trace.Copies) *Report {
+		ranks := make([][]trace.Record, 4)
+		for i := range ranks {
+			ranks[i] = []trace.Record{rec("state", "state", "norm.w", nil, l("value="+norm[i])), rec("state", "state", "wq", nil, l("value="+part[i]))}
+		}
+		one := oneTrace("op", ranks...)
+		one.Run.Replicas = replicas
+		r, err := Replicas(one)
+		require.NoError(t, err)
+		return r
+	}
+	table := []trace.Copies{{States: []string{"norm.w"}, Ranks: [][]int{{0, 1, 2, 3}}}, {States: []string{"wq"}, Ranks: [][]int{{0, 2}, {1, 3}}}}
+	same := [4]string{"n", "n", "n", "n"}
+	require.True(t, run(same, [4]string{"a", "b", "a", "b"}, table).Identical)
+	require.False(t, run(same, [4]string{"a", "b", "a", "b"}, nil).Identical, "an old trace of data-parallel ranks")
+	r := run(same, [4]string{"a", "b", "a", "c"}, table)
+	require.Equal(t, "wq", r.First.Name)
+	require.Equal(t, 3, r.First.Rank)
+	require.Contains(t, r.Evidence[0], "nothing tells which is right")
+	r = run([4]string{"n", "m", "n", "n"}, [4]string{"a", "b", "a", "b"}, table)
+	require.Equal(t, "norm.w", r.First.Name)
+	require.Equal(t, 1, r.First.Rank)
+	require.Contains(t, r.Evidence[0], "most of 4")
+}
+
+// Of collectives, each group's own members have copies, and only where the collective leaves them.
+func TestCopiesOfCollectives(t *testing.T) {
+	run := func(kernel string, out [4]string) *Report {
+		ranks := make([][]trace.Record, 4)
+		for i := range ranks {
+			r := meeting([]string{"tp.0", "tp.1"}[i/2], "y", "1", out[i])
+			r.Kernel = kernel
+			ranks[i] = []trace.Record{r}
+		}
+		one := traceOf("op", ranks...)
+		one.Run.Groups = map[string][]int{"tp.0": {0, 1}, "tp.1": {2, 3}}
+		r, err := Replicas(one)
+		require.NoError(t, err)
+		return r
+	}
+	require.True(t, run("all_gather", [4]string{"a", "a", "b", "b"}).Identical, "two groups")
+	require.True(t, run("all_to_all", [4]string{"a", "b", "c", "d"}).Identical)
+	require.True(t, run("reduce_scatter", [4]string{"a", "b", "c", "d"}).Identical)
+	for _, kernel := range []string{"all_gather", "all_reduce", "all_reduce.max", ""} {
+		r := run(kernel, [4]string{"a", "a", "b", "c"})
+		require.False(t, r.Identical, kernel)
+		require.Equal(t, 3, r.First.Rank)
+	}
+}
+
+// Which mismatch comes first is a matter of who met, not of a record's number.
+func TestFirstReplicaIsByHappensBefore(t *testing.T) {
+	ranks := func(before, after string) *trace.Trace {
+		gather := meeting("g", "x", "1", before)
+		gather.Kernel = "all_gather"
+		own := meeting("g", "x", "1", "1")
+		own.Kernel = "all_gather"
+		metric := func(v string) trace.Record { return rec("metric", "", "loss", l("value="+v), nil) }
+		return oneTrace("op", []trace.Record{op("a", "x=0", "1"), op("b", "x=0", "1"), own, metric("1")}, []trace.Record{gather, metric("1")},
+			[]trace.Record{own, metric("1")}, []trace.Record{own, metric(after)})
+	}
+	r, err := Replicas(ranks("2", "3"))
+	require.NoError(t, err)
+	require.Equal(t, "l.x", r.First.Path())
+	require.Equal(t, 1, r.First.Rank)
+}

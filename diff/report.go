@@ -117,7 +117,7 @@ func configDifferences(a, b map[string]any) []Field {
 	}
 	var fields []Field
 	for n := range names { // sorted below
-		if fa[n] != fb[n] {
+		if fa[n] != fb[n] && n != "replicas" { // the layout says it
 			fields = append(fields, Field{n, fa[n], fb[n], n != "level"})
 		}
 	}

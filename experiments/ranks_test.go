@@ -117,7 +117,7 @@ func TestStateCoversEveryRank(t *testing.T) {
 // traced is the trace of a run.
 func traced(t *testing.T, s Spec) *trace.Trace {
 	t.Helper()
-	s.Trace = trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: trace.Op}
+	s.Trace = trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: trace.Op, Steps: s.Trace.Steps}
 	o, err := Run(s)
 	require.NoError(t, err)
 	for _, f := range o.Changed {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
 
@@ -24,6 +25,7 @@ type session struct {
 	device  *device.Device
 	trainer *train.Trainer
 	tracer  *trace.Tracer // nil: no trace
+	parts   map[string]uint64
 	outcome *Outcome
 }
 
@@ -63,9 +65,15 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 		return nil, nil, err
 	}
 	ranks := make([]*session, world.World())
+	var ready atomic.Int64
 	err = world.Run(func(r parallel.Rank) (err error) {
 		if ranks[r.Index], err = s.assemble(r, corpus, s.tracer(first, r.Index)); err != nil {
 			return err
+		}
+		if ready.Add(1) == int64(len(ranks)) && first != nil { // the last to come sees all
+			if err := first.Held(held(ranks)); err != nil {
+				return err
+			}
 		}
 		return ranks[r.Index].loop(s, r.Index, saver)
 	})
@@ -149,6 +157,7 @@ func (s *Spec) assemble(rank parallel.Rank, corpus *data.Corpus, tracer *trace.T
 	run.trainer.Digest = s.Digest || s.Trace.Level > trace.Off
 	if tracer != nil {
 		run.trainer.StateAt = tracer.WantsState
+		run.parts = parts(run.trainer) // before a checkpoint brings values
 	}
 	if s.resumed != nil {
 		if err := run.trainer.Restore(s.resumed.Step, s.resumed.Ranks[rank.Index]); err != nil {

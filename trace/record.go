@@ -43,7 +43,7 @@ type Record struct {
 	Value *float64 `json:"value,omitempty"`
 	Bits  string   `json:"bits,omitempty"`
 
-	// Kernel records.
+	// Kernel records; Kernel on collectives and messages too.
 	Kernel   string         `json:"kernel,omitempty"`
 	Arrivals []Arrival      `json:"arrivals,omitempty"`
 	Partials []Contribution `json:"partials,omitempty"`

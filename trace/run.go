@@ -3,10 +3,12 @@ package trace
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 )
 
 // Run is what run.json holds: everything that decided the run, and how to read its trace.
@@ -22,7 +24,52 @@ type Run struct {
 	Faults        []string          `json:"faults"`
 	Library       string            `json:"library"`
 	Level         string            `json:"level"`
+	Replicas      []Copies          `json:"replicas,omitempty"`
 	Digests       map[string]string `json:"digests"`
+}
+
+// Copies are states of which several ranks have the same part, so that theirs must be equal.
+type Copies struct {
+	States []string `json:"states"`
+	Ranks  [][]int  `json:"ranks"` // the ranks of a set have one part
+}
+
+// Replicas finds the copies among what ranks hold: for each rank its states, by name, and a number that says which part of it.
+func Replicas(held []map[string]uint64) []Copies {
+	type part struct {
+		state string
+		which uint64
+	}
+	of := map[part][]int{}
+	parts := map[string][]part{} // of a state, in the order of their first ranks
+	for rank, states := range held {
+		for name, which := range states { // order reaches nothing: a name's parts come rank by rank
+			p := part{name, which}
+			if of[p] == nil {
+				parts[name] = append(parts[name], p)
+			}
+			of[p] = append(of[p], rank)
+		}
+	}
+	bySets := map[string]*Copies{}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		var sets [][]int
+		for _, p := range parts[name] {
+			if len(of[p]) > 1 {
+				sets = append(sets, of[p])
+			}
+		}
+		if id := fmt.Sprint(sets); bySets[id] != nil {
+			bySets[id].States = append(bySets[id].States, name)
+		} else if len(sets) > 0 {
+			bySets[id] = &Copies{[]string{name}, sets}
+		}
+	}
+	var all []Copies
+	for _, id := range slices.Sorted(maps.Keys(bySets)) {
+		all = append(all, *bySets[id])
+	}
+	return all
 }
 
 // Digests are the definitions of the fingerprints, as run.json carries them.
@@ -33,13 +80,18 @@ var Digests = map[string]string{
 }
 
 func (r Run) write(dir string) error {
-	r.SchemaVersion, r.Digests = SchemaVersion, Digests
-	if err := writeJSON(filepath.Join(dir, "run.json"), r); err != nil {
+	if err := r.describe(dir); err != nil {
 		return err
 	}
 	return writeJSON(filepath.Join(dir, "host.json"), map[string]string{
 		"firstbit": Version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 	})
+}
+
+// describe writes run.json.
+func (r Run) describe(dir string) error {
+	r.SchemaVersion, r.Digests = SchemaVersion, Digests
+	return writeJSON(filepath.Join(dir, "run.json"), r)
 }
 
 // Version is the module version and commit this program was built from.
@@ -66,4 +118,12 @@ func writeJSON(path string, v any) error {
 		return fmt.Errorf("trace %s: %w", filepath.Dir(path), cause(err))
 	}
 	return nil
+}
+
+// cause is the reason inside a path error, whose path the caller names already.
+func cause(err error) error {
+	if p, ok := err.(*os.PathError); ok {
+		return p.Err
+	}
+	return err
 }

@@ -188,3 +188,11 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestReplicasAreTheSamePart(t *testing.T) {
+	held := []map[string]uint64{{"norm": 1, "wq": 1, "m": 1}, {"norm": 1, "wq": 2, "m": 2}, {"norm": 1, "wq": 1, "m": 3}, {"norm": 1, "wq": 2, "v": 1}}
+	require.Equal(t, []Copies{{[]string{"norm"}, [][]int{{0, 1, 2, 3}}}, {[]string{"wq"}, [][]int{{0, 2}, {1, 3}}}}, Replicas(held))
+	held[3]["norm"] = 2
+	require.Equal(t, [][]int{{0, 1, 2}}, Replicas(held)[0].Ranks, "another part is no copy")
+	require.Nil(t, Replicas(held[:1]))
+}

@@ -26,6 +26,7 @@ type Tracer struct {
 	rank   int
 	active bool
 	made   bool // the directory is ours to remove
+	run    Run  // of the Tracer that New made
 
 	iteration int // of the open file
 	file      *os.File
@@ -54,7 +55,7 @@ func New(o Options, rank int, run Run) (*Tracer, error) {
 		return nil, fmt.Errorf("trace %s: is not empty: name a new directory", o.Dir)
 	}
 	t := Join(o, rank)
-	t.made = os.IsNotExist(statErr)
+	t.made, t.run = os.IsNotExist(statErr), run
 	if err := run.write(o.Dir); err != nil {
 		t.Remove()
 		return nil, err
@@ -71,6 +72,12 @@ func Join(o Options, rank int) *Tracer {
 		t.partials = append(t.partials, p)
 	}
 	return t
+}
+
+// Held says what every rank of the run holds, once all are put together: run.json then lists the copies.
+func (t *Tracer) Held(held []map[string]uint64) error {
+	t.run.Replicas = Replicas(held)
+	return t.run.describe(t.Dir)
 }
 
 // WantsState tells whether the window starts at this step: every state is shown there.
@@ -141,6 +148,9 @@ func (t *Tracer) record(c *device.Call) Record {
 	if c.Peer != "" {
 		peer := c.Peer
 		r.Peer = &peer
+	}
+	if c.Kind == device.Collective || c.Kind == device.P2P {
+		r.Kernel = c.Kernel.Name
 	}
 	return r
 }
@@ -281,12 +291,4 @@ func (t *Tracer) Remove() {
 	if t.made && err == nil {
 		_ = os.Remove(t.Dir) // an error here leaves an empty directory
 	}
-}
-
-// cause is the reason inside a path error, whose path the caller names already.
-func cause(err error) error {
-	if p, ok := err.(*os.PathError); ok {
-		return p.Err
-	}
-	return err
 }
