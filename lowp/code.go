@@ -17,6 +17,9 @@ func (f Format) Encode(x float32) uint32 {
 	if x != x {
 		return s.nan(b)
 	}
+	if s.bits == 8 || s.bits == 4 {
+		return b>>31<<(s.bits-1) | coders[f].nearest(b&magnitude)
+	}
 	drop := uint(23 - s.mantissa)
 	lowest := uint32(s.minExp+127) << 23
 	if abs := b &^ (1 << 31); abs&(1<<drop-1) != 0 || abs < lowest || math.Float32frombits(abs) > float32(s.max) {
@@ -78,11 +81,33 @@ func (f Format) small() *spec {
 // Decode is the value of a code; a NaN keeps sign and payload.
 func (f Format) Decode(c uint32) float32 {
 	s := f.small()
-	if s.mantissa == 23 {
+	switch {
+	case s.bits == 32:
 		return math.Float32frombits(c)
+	case s.bits <= 8:
+		return values[f][uint8(c)]
 	}
+	return s.decode(c)
+}
+
+// values is the value of every code of the formats of a byte and less.
+var values = func() (v [formats][256]float32) {
+	for f := range formats {
+		if s := &table[f]; s.bits <= 8 {
+			for c := range uint32(1) << s.bits {
+				v[f][c] = s.decode(c)
+			}
+		}
+	}
+	return v
+}()
+
+func (s *spec) decode(c uint32) float32 {
 	if s.kind == power {
-		return powers[c&0xff]
+		if c == 0xff {
+			return math.Float32frombits(0x7fc00000)
+		}
+		return float32(math.Ldexp(1, int(c)-127))
 	}
 	drop := uint(23 - s.mantissa)
 	sign := c >> (s.bits - 1) << 31
@@ -93,7 +118,7 @@ func (f Format) Decode(c uint32) float32 {
 	case s.kind == allOnes && abs == 1<<(s.bits-1)-1:
 		return math.Float32frombits(sign | 0x7fc00000)
 	case abs>>s.mantissa == 0:
-		v := float32(float64(abs) * f.MinSubnormal())
+		v := float32(math.Ldexp(float64(abs), s.minExp-s.mantissa))
 		return math.Float32frombits(sign | math.Float32bits(v))
 	}
 	return math.Float32frombits(sign | (abs<<drop + uint32(s.minExp+126)<<23))

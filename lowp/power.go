@@ -2,15 +2,6 @@ package lowp
 
 import "math"
 
-// powers is the value of every code of E8M0.
-var powers = func() (v [256]float32) {
-	for c := range v {
-		v[c] = float32(math.Ldexp(1, c-127))
-	}
-	v[0xff] = math.Float32frombits(0x7fc00000)
-	return v
-}()
-
 // Power is the code of E8M0 nearest to x, a tie to the larger. Zeros become the smallest value, ∞
 // the largest; negative numbers and NaN are NaN.
 func Power(x float32) uint8 {

@@ -10,12 +10,19 @@ import "math"
 // as float32 bits, and how far its fraction ends above float32's.
 type coder struct{ largest, lowest, drop uint32 }
 
+var coders = func() (c [formats]coder) {
+	for _, f := range []Format{E4M3, E5M2, E2M1} {
+		s := &table[f]
+		c[f] = coder{math.Float32bits(float32(s.max)), uint32(s.minExp+127) << 23, uint32(23 - s.mantissa)}
+	}
+	return c
+}()
+
 func (f Format) coder() coder {
-	s := &table[f]
-	if s.bits > 8 || s.kind == power {
+	if coders[f].drop == 0 {
 		panic("lowp: codes under a scale are e4m3, e5m2 and e2m1")
 	}
-	return coder{math.Float32bits(float32(s.max)), uint32(s.minExp+127) << 23, uint32(23 - s.mantissa)}
+	return coders[f]
 }
 
 // nearest is the code of a magnitude that is not NaN. In a binade, or below the smallest normal,
@@ -28,53 +35,76 @@ func (c coder) nearest(abs uint32) uint32 {
 	return (e-c.lowest)>>(c.drop&31) + math.Float32bits(math.Float32frombits(abs)+math.Float32frombits(magic)) - magic
 }
 
+const (
+	magnitude = 1<<31 - 1
+	infinite  = 0x7f800000
+)
+
 // EncodeScaled writes the codes of x·s, each product rounded to float32 first.
 //
 // Shapes: x (n), codes (n) bytes, or n/2 of e2m1.
 func (f Format) EncodeScaled(codes []byte, x []float32, s float32) {
 	c := f.coder()
 	if f == E2M1 {
-		codes = codes[:len(x)/2]
-		for i := range codes {
-			p := x[2*i:][:2]
-			codes[i] = c.half(float32(p[0]*s)) | c.half(float32(p[1]*s))<<4
-		}
+		encodeHalves(codes[:len(x)/2], x, s)
 		return
 	}
 	codes = codes[:len(x)]
+	var nan uint32 // its sign, once there is one: magnitudes above ∞ are NaN's
 	for i, v := range x {
 		b := math.Float32bits(float32(v * s))
-		code := b>>31<<7 | c.nearest(b&^(1<<31))
-		if b&^(1<<31) > 0x7f800000 {
-			code = table[f].nan(b)
+		abs := b & magnitude
+		nan |= infinite - abs
+		codes[i] = byte(b>>31<<7 | c.nearest(abs))
+	}
+	if nan>>31 == 1 {
+		for i, v := range x {
+			if w := float32(v * s); w != w {
+				codes[i] = byte(f.Encode(w))
+			}
 		}
-		codes[i] = byte(code)
 	}
-}
-
-// half is the code of v in e2m1, whose NaN is 6.
-func (c coder) half(v float32) byte {
-	b := math.Float32bits(v)
-	abs := b &^ (1 << 31)
-	if abs > 0x7f800000 {
-		b = 0
-	}
-	return byte(b>>31<<3 | c.nearest(abs))
 }
 
 // EncodeEach is EncodeScaled with a scale for every element, for formats of a byte.
 func (f Format) EncodeEach(codes []byte, x, s []float32) {
 	c := f.coder()
 	codes, s = codes[:len(x)], s[:len(x)]
+	var nan uint32
 	for i, v := range x {
 		b := math.Float32bits(float32(v * s[i]))
-		code := b>>31<<7 | c.nearest(b&^(1<<31))
-		if b&^(1<<31) > 0x7f800000 {
-			code = table[f].nan(b)
+		abs := b & magnitude
+		nan |= infinite - abs
+		codes[i] = byte(b>>31<<7 | c.nearest(abs))
+	}
+	if nan>>31 == 1 {
+		for i, v := range x {
+			if w := float32(v * s[i]); w != w {
+				codes[i] = byte(f.Encode(w))
+			}
 		}
-		codes[i] = byte(code)
 	}
 }
+
+// encodeHalves is EncodeScaled for e2m1.
+func encodeHalves(codes []byte, x []float32, s float32) {
+	for i := range codes {
+		p := x[2*i:][:2]
+		a, b := math.Float32bits(float32(p[0]*s)), math.Float32bits(float32(p[1]*s))
+		codes[i] = byte(half(a&magnitude) | signHalf(a)<<3 | half(b&magnitude)<<4 | signHalf(b)<<7)
+	}
+}
+
+// half is coder.nearest for e2m1; it gives 6 for NaN.
+func half(abs uint32) uint32 {
+	abs = min(abs, 0x40c00000)
+	e := max(abs&infinite, 0x3f800000)
+	magic := e + 22<<23
+	return (e-0x3f800000)>>22 + math.Float32bits(math.Float32frombits(abs)+math.Float32frombits(magic)) - magic
+}
+
+// signHalf is the sign of the number with the bits b, which NaN has not.
+func signHalf(b uint32) uint32 { return b >> 31 &^ ((infinite - b&magnitude) >> 31) }
 
 // EncodeStochastic is EncodeScaled that rounds away from zero where adding an element's word to the
 // discarded part, in units of 2⁻³² of a step, carries: with the probability of the discarded
@@ -82,53 +112,37 @@ func (f Format) EncodeEach(codes []byte, x, s []float32) {
 func (f Format) EncodeStochastic(codes []byte, x []float32, s float32, words []uint32) {
 	c := f.coder()
 	words = words[:len(x)]
-	if f != E2M1 {
-		codes = codes[:len(x)]
-		for i, v := range x {
-			b := math.Float32bits(float32(v * s))
-			code := b>>31<<7 | c.stochastic(b&^(1<<31), words[i])
-			if b&^(1<<31) > 0x7f800000 {
-				code = table[f].nan(b)
-			}
-			codes[i] = byte(code)
+	if f == E2M1 {
+		codes = codes[:len(x)/2]
+		for i := range codes {
+			p, w := x[2*i:][:2], words[2*i:][:2]
+			a, b := math.Float32bits(float32(p[0]*s)), math.Float32bits(float32(p[1]*s))
+			lo := c.stochastic(a&magnitude, w[0]) | signHalf(a)<<3
+			codes[i] = byte(lo | c.stochastic(b&magnitude, w[1])<<4 | signHalf(b)<<7)
 		}
 		return
 	}
-	codes = codes[:len(x)/2]
-	for i := range codes {
-		p, w := x[2*i:][:2], words[2*i:][:2]
-		codes[i] = c.halfStochastic(float32(p[0]*s), w[0]) | c.halfStochastic(float32(p[1]*s), w[1])<<4
+	codes = codes[:len(x)]
+	for i, v := range x {
+		w := float32(v * s)
+		if w != w {
+			codes[i] = byte(f.Encode(w))
+			continue
+		}
+		b := math.Float32bits(w)
+		codes[i] = byte(b>>31<<7 | c.stochastic(b&magnitude, words[i]))
 	}
 }
 
-// stochastic is nearest by carry.
+// stochastic is nearest by carry; it gives the largest value for NaN.
 func (c coder) stochastic(abs, word uint32) uint32 {
 	abs = min(abs, c.largest)
-	e := max(abs&0x7f800000, c.lowest)
-	// abs in steps of 2⁻³² of its binade's own: an exact product, cut to an integer.
-	steps := math.Float64frombits(uint64(1023+127+32+23-c.drop-e>>23) << 52)
-	q := uint64(float64(math.Float32frombits(abs))*steps) + uint64(word)
+	e := max(abs&infinite, c.lowest)
+	// abs in units of 2⁻³² of the step between its neighbours: an exact product, cut to an integer.
+	units := math.Float64frombits(uint64(1023+127+32+23-c.drop-e>>23) << 52)
+	q := uint64(int64(float64(math.Float32frombits(abs))*units)) + uint64(word)
 	return (e-c.lowest)>>(c.drop&31) + uint32(q>>32)
 }
-
-func (c coder) halfStochastic(v float32, word uint32) byte {
-	b := math.Float32bits(v)
-	abs := b &^ (1 << 31)
-	if abs > 0x7f800000 {
-		b = 0
-	}
-	return byte(b>>31<<3 | c.stochastic(abs, word))
-}
-
-// values is the value of every code of the formats of a byte and less.
-var values = func() (v [formats][256]float32) {
-	for _, f := range []Format{E4M3, E5M2, E2M1} {
-		for c := range uint32(1) << table[f].bits {
-			v[f][c] = f.Decode(c)
-		}
-	}
-	return v
-}()
 
 // DecodeScaled is y = value of the code · s.
 //

@@ -1,0 +1,43 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"firstbit/lowp"
+)
+
+// BenchmarkQuantise reports bytes of float32 read, or written, a second on one core.
+func BenchmarkQuantise(b *testing.B) {
+	const rows, d = 128, 256
+	r := rand.New(rand.NewPCG(1, 1))
+	x, words := random32(r, rows*d), make([]uint32, rows*d)
+	for i := range words {
+		words[i] = r.Uint32()
+	}
+	codes, scales, y := make([]byte, rows*d), make([]byte, rows*d/NVBlock), make([]float32, rows*d)
+	tensor := NVTensorScale(Amax(x))
+	for _, c := range []struct {
+		name string
+		run  func()
+	}{
+		{"Amax", func() { Amax(x) }},
+		{"ScaledE4M3", func() { QuantiseScaled(lowp.E4M3, codes, x, 100) }},
+		{"ScaledE5M2", func() { QuantiseScaled(lowp.E5M2, codes, x, 100) }},
+		{"MXRows", func() { QuantiseMXRows(codes, scales, x, MXUp) }},
+		{"MXColumns", func() { QuantiseMXColumns(codes, scales, x, d, MXUp) }},
+		{"NVFP4", func() { QuantiseNVFP4(codes, scales, x, tensor, nil) }},
+		{"NVFP4Stochastic", func() { QuantiseNVFP4(codes, scales, x, tensor, words) }},
+		{"NVFP4Square", func() { QuantiseNVFP4Square(codes, scales, x, d, tensor) }},
+		{"RandomHadamard", func() { RandomHadamard(y, x, foldOf("seq", NVBlock)) }},
+		{"DequantiseMXRows", func() { DequantiseMXRows(y, codes, scales) }},
+		{"DequantiseNVFP4", func() { DequantiseNVFP4(y, codes, scales, 4) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(4 * rows * d)
+			for b.Loop() {
+				c.run()
+			}
+		})
+	}
+}

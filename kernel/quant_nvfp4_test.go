@@ -1,0 +1,184 @@
+package kernel
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/lowp"
+)
+
+func nvOnce(x []float32, words []uint32) (codes, scales []byte, y []float32) {
+	codes, scales, y = make([]byte, len(x)/2), make([]byte, len(x)/NVBlock), make([]float32, len(x))
+	QuantiseNVFP4(codes, scales, x, NVTensorScale(Amax(x)), words)
+	DequantiseNVFP4(y, codes, scales, Amax(x))
+	return
+}
+
+// FACTS §7: the two levels of scales, where a tensor or a block is zero, and where 1/s is past float32.
+func TestNVScales(t *testing.T) {
+	require.Equal(t, float32(2688), NVTensorScale(1))
+	require.Equal(t, float32(1), NVTensorScale(0))
+	require.Equal(t, float32(1), NVTensorScale(inf32))
+	require.Equal(t, float32(math.MaxFloat32), NVTensorScale(0x1p-149))
+	for _, c := range []struct {
+		amax, tensor float32
+		code         byte
+		factor       float32
+	}{
+		{6, 448, 0x7e, 1}, {6, 1, 0x38, 1}, {0, 448, 0, math.MaxFloat32}, {0x1p-30, 1, 0, math.MaxFloat32}, {12, 448, 0x7e, 1},
+	} {
+		code, factor := NVBlockScale(c.amax, c.tensor)
+		require.Equal(t, c.code, code, "%v %v", c.amax, c.tensor)
+		require.Equal(t, c.factor, factor, "%v %v", c.amax, c.tensor)
+	}
+	codes, scales, y := nvOnce(make([]float32, 32), nil)
+	require.Equal(t, make([]byte, 16), codes)
+	require.Equal(t, make([]byte, 2), scales)
+	require.Equal(t, make([]float32, 32), y)
+}
+
+// FACTS §7: S is multiplied with the float32 next to 1/6; a division by 6 has other codes. All pairs of a
+// tensor's amax between 1 and 2 and a block's amax, in bf16, as activations are.
+func TestNVBlockScaleIsNotADivision(t *testing.T) {
+	differ := 0
+	for a := uint32(0x3f80); a < 0x4000; a++ {
+		tensor := NVTensorScale(math.Float32frombits(a << 16))
+		for b := uint32(0x3a00); b <= a; b++ {
+			amax := math.Float32frombits(b << 16)
+			code, _ := NVBlockScale(amax, tensor)
+			if divided := byte(lowp.E4M3.Encode(float32(float32(amax/6) * tensor))); code != divided {
+				require.Equal(t, divided+1, code)
+				differ++
+			}
+		}
+	}
+	require.Equal(t, 187, differ, "of 188480: ties, which the reciprocal leaves upwards")
+	code, _ := NVBlockScale(0x1.86p-7, NVTensorScale(1.015625))
+	require.EqualValues(t, 0x4b, code)
+	require.EqualValues(t, 0x4a, lowp.E4M3.Encode(float32(0x1.86p-7)/6*NVTensorScale(1.015625)))
+}
+
+// Squares have the same scale by rows and by columns: the transpose's copy is the transposed copy.
+func TestNVSquareIsItsOwnTranspose(t *testing.T) {
+	const rows, d = 48, 64
+	x := random32(rand.New(rand.NewPCG(7, 6)), rows*d)
+	xt, yt := make([]float32, rows*d), make([]float32, rows*d)
+	Transpose(xt, x, d)
+	square := func(x []float32, d int) (scales []byte, y []float32) {
+		codes, scales, y := make([]byte, len(x)/2), make([]byte, len(x)/NVBlock/NVBlock), make([]float32, len(x))
+		QuantiseNVFP4Square(codes, scales, x, d, NVTensorScale(Amax(x)))
+		DequantiseNVFP4Square(y, codes, scales, d, Amax(x))
+		return scales, y
+	}
+	scales, y := square(x, d)
+	tscales, back := square(xt, rows)
+	Transpose(yt, y, d)
+	requireSameBits(t, yt, back, "the copy by columns")
+	require.Equal(t, scales[1], tscales[rows/NVBlock])
+	_, _, narrow := nvOnce(x, nil)
+	_, _, tnarrow := nvOnce(xt, nil)
+	Transpose(yt, narrow, d)
+	require.NotEqual(t, yt[:16], tnarrow[:16], "negative control: blocks of 1 by 16")
+}
+
+// One word is consumed for each element, in order: a word moves its own element alone, and up to one step.
+func TestNVStochasticTakesAWordAnElement(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	x, words := random32(r, 1024), make([]uint32, 1024)
+	for i := range words {
+		words[i] = r.Uint32()
+	}
+	codes, scales, _ := nvOnce(x, words)
+	nearest, same, _ := nvOnce(x, nil)
+	require.Equal(t, same, scales, "scales are to nearest")
+	require.False(t, bytes.Equal(nearest, codes))
+	moved := 0
+	for i := range words {
+		was := words[i]
+		words[i] = ^was
+		other, _, _ := nvOnce(x, words)
+		words[i] = was
+		for j := range codes {
+			if changed := codes[j] ^ other[j]; changed != 0 {
+				require.Equal(t, i/2, j)
+				require.Zero(t, changed>>(4*(1-i%2))&15, "the other nibble")
+				moved++
+			}
+		}
+	}
+	require.Greater(t, moved, 300)
+	require.Panics(t, func() { QuantiseNVFP4(codes, scales, x, 1, words[:1023]) })
+	require.Panics(t, func() { QuantiseNVFP4(codes, scales, x[:1000], 1, nil) })
+}
+
+// Over all words that lie evenly the mean is the number; to nearest it is not.
+func TestNVStochasticIsUnbiased(t *testing.T) {
+	const n = 4096
+	x, words := make([]float32, n*NVBlock), make([]uint32, n*NVBlock)
+	for i := range x {
+		x[i], words[i] = 0.3, uint32(i/NVBlock)<<20
+		if i%NVBlock == 0 {
+			x[i] = 6 // block scale 448, factor 1
+		}
+	}
+	mean := func(y []float32) float64 {
+		sum := 0.0
+		for i := 1; i < len(y); i += NVBlock {
+			sum += float64(y[i])
+		}
+		return sum / n
+	}
+	_, _, y := nvOnce(x, words)
+	require.InDelta(t, 0.3, mean(y), 0.5/n)
+	_, _, y = nvOnce(x, nil)
+	require.Equal(t, 0.5, mean(y), "negative control")
+}
+
+func TestRandomHadamard(t *testing.T) {
+	f := foldOf("seq", NVBlock)
+	var gram [NVBlock * NVBlock]float32
+	h := RowMajor(hadamard[:], NVBlock)
+	MatMulNaive(gram[:], NVBlock, h, h.T(), NVBlock, NVBlock, NVBlock, f)
+	for i := range gram {
+		require.Equal(t, i%(NVBlock+1) == 0, gram[i] == 1, "orthogonal")
+		require.True(t, gram[i] == 0 || gram[i] == 1)
+	}
+	for i, s := range []float32{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1} {
+		require.Equal(t, s/4, hadamard[i*NVBlock], "FACTS §7: the fixed signs")
+		for j := range NVBlock {
+			require.Equal(t, float32(0.25), max(hadamard[i*NVBlock+j], -hadamard[i*NVBlock+j]))
+		}
+	}
+	// On integers everything is exact: the product of two transformed operands is their product.
+	r := rand.New(rand.NewPCG(7, 8))
+	const m, n, k = 5, 7, 64
+	a, b := make([]float32, m*k), make([]float32, n*k)
+	for i := range a {
+		a[i] = float32(r.IntN(9) - 4)
+	}
+	for i := range b {
+		b[i] = float32(r.IntN(9) - 4)
+	}
+	ra, rb, want, got := make([]float32, m*k), make([]float32, n*k), make([]float32, m*n), make([]float32, m*n)
+	RandomHadamard(ra, a, f)
+	RandomHadamard(rb, b, f)
+	g := foldOf("seq", k)
+	MatMulNaive(want, n, RowMajor(a, k), RowMajor(b, k).T(), m, n, k, g)
+	MatMulNaive(got, n, RowMajor(ra, k), RowMajor(rb, k).T(), m, n, k, g)
+	requireSameBits(t, want, got, "the product")
+	MatMulNaive(got, n, RowMajor(ra, k), RowMajor(b, k).T(), m, n, k, g)
+	require.NotEqual(t, want, got, "negative control: one operand alone")
+	// An outlier is spread over its block.
+	spike := make([]float32, NVBlock)
+	spike[3] = 16
+	RandomHadamard(spike, append([]float32(nil), spike...), f)
+	require.Equal(t, float32(4), Amax(spike))
+	x, y, z := random32(r, 4*NVBlock), make([]float32, 4*NVBlock), make([]float32, 4*NVBlock)
+	RandomHadamard(y, x, f)
+	RandomHadamard(z, x, foldOf("reverse", NVBlock))
+	require.NotEqual(t, y, z, "the order of its sums is the fold's")
+}
