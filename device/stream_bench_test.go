@@ -20,3 +20,16 @@ func BenchmarkDropout(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*x.Len()), "ns/element")
 }
+
+func BenchmarkIndexedDropout(b *testing.B) {
+	d, x := New(Options{}), NewTensor(lowp.FP32, 512, 64)
+	m := Dropout(nil, 0.1)
+	m.Rows = &Rows{Seed: 1, Tokens: 512}
+	step := 0
+	for b.Loop() {
+		step++
+		d.At(step, 0, Fwd)
+		m.Forward(d, x)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*x.Len()), "ns/element")
+}

@@ -25,6 +25,7 @@ func anyConfig(r *rand.Rand) Config {
 	c := Tiny()
 	c.Seed, c.Steps, c.Batch, c.Micro, c.Seq = r.Uint64(), 1, upTo(3), upTo(2), upTo(9)
 	c.Precision = one(Precisions...)
+	c.Streams = one("", "rank", "indexed")
 	c.Model = model.Config{
 		Pattern: letters(r, upTo(4)), Vocab: 256, Width: upTo(9), Heads: upTo(4), KVHeads: upTo(3), HeadDim: r.IntN(4), Hidden: upTo(8),
 		Tied: r.IntN(2) == 0, Eps: 1e-5, InitStd: 0.3, Dropout: maybe(0.3), Recompute: r.IntN(2) == 0,
@@ -138,7 +139,7 @@ func TestAnyConfigRunsOrIsRefused(t *testing.T) {
 		count(seen, c)
 	}
 	t.Logf("%d ran, %d refused: %v", ran, refused, seen)
-	for _, what := range []string{"M", "*", "-", "E", "/", "groups", "latent", "dropout", "jitter", "recompute", "tied", "repeated", "fp32", "bf16", "fp64",
+	for _, what := range []string{"M", "*", "-", "E", "/", "groups", "latent", "dropout", "jitter", "indexed", "recompute", "tied", "repeated", "fp32", "bf16", "fp64",
 		"sigmoid", "softmax", "softmax_topk", "by sequence"} {
 		require.Positive(t, seen[what], what)
 	}
@@ -152,7 +153,7 @@ func count(seen map[string]int, c Config) {
 	m, routed := c.Model, strings.Contains(c.Model.Pattern, "E")
 	for what, is := range map[string]bool{"groups": routed && m.MoE.Groups > 1, "latent": routed && m.MoE.Latent > 0, "dropout": m.Dropout > 0,
 		"jitter": routed && m.MoE.Jitter > 0, m.MoE.Router: routed, "by sequence": routed && m.MoE.Aux == "sequence",
-		"recompute": m.Recompute, "tied": m.Tied, "repeated": m.MTP.Repeated && strings.Contains(m.Pattern, "/")} {
+		"recompute": m.Recompute, "indexed": c.Streams == "indexed" && m.Dropout > 0, "tied": m.Tied, "repeated": m.MTP.Repeated && strings.Contains(m.Pattern, "/")} {
 		if is {
 			seen[what]++
 		}
