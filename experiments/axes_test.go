@@ -1,6 +1,8 @@
 package experiments
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,6 +73,82 @@ func TestOneCopyOfMany(t *testing.T) {
 			require.Equal(t, faultOf(t, c.fault), r.First.Rank)
 			require.Equal(t, "outside-window", r.First.Verdict)
 			require.Contains(t, strings.Join(r.Evidence, "; "), c.shared)
+		})
+	}
+}
+
+// localizedOn runs a healthy run and one with a fault, and localises where they part, coarse to fine.
+func localizedOn(t *testing.T, s Spec, fault string) *diff.Report {
+	t.Helper()
+	dir := t.TempDir()
+	r, err := diff.Localize(func(side int, w diff.Window) (*trace.Trace, error) {
+		run := s
+		run.Until = w.Step
+		run.Trace = trace.Options{Dir: filepath.Join(dir, fmt.Sprintf("%s-%d", w.Level, side)), Level: w.Level, Dump: w.Dump}
+		if w.Step > 0 {
+			run.Trace.Steps = trace.Set{{Lo: w.Step, Hi: w.Step}}
+		}
+		if side == 1 {
+			run.Faults = []string{fault}
+		}
+		o, err := Run(run)
+		if err != nil {
+			return nil, err
+		}
+		if side == 1 && o.Changed[0].Changed != 1 {
+			t.Errorf("%s changes %d Calls", fault, o.Changed[0].Changed)
+		}
+		return trace.Open(run.Trace.Dir)
+	}, nil)
+	require.NoError(t, err)
+	return r
+}
+
+// One rank's fault is found on that rank, in that Call, through whatever carries it to the others: gathers and scatters of tensor
+// parallelism, messages of pipelines and of parts of a sequence, all-to-alls of experts. The faults of carriers are their own.
+func TestFaultsAreFoundThroughEveryAxis(t *testing.T) {
+	for i, c := range []struct{ layout, path, where string }{
+		{"tp=2", "layers.3.mlp.w1", "rank=1 elem=5"},
+		{"tp=2", "layers.2.moe.router.logits", "rank=1 micro=1"},
+		{"tp=2", "layers.1.attn.wq.dx", "rank=0 phase=bwd"},
+		{"tp=2", "layers.3.mlp.w2.scatter", "rank=1"},
+		{"tp=2", "layers.1.attn.x.gather", "rank=0"},
+		{"pp=2", "layers.1.y", "rank=0 micro=1"},
+		{"pp=2", "layers.2.dx", "rank=1 phase=bwd micro=1"},
+		{"pp=2", "pipeline.chunk.1.recv", "rank=1"},
+		{"pp=2,vpp=2", "layers.2.dx", "rank=0 phase=bwd"},
+		{"ep=2", "layers.2.moe.dispatch", "rank=1"},
+		{"ep=2", "layers.2.moe.experts.w2", "rank=0"},
+		{"ep=2", "layers.2.moe.combine.a2a", "rank=1"},
+		{"ep=2", "layers.4.moe.experts.w1.dx", "rank=1 phase=bwd"},
+		{"cp=2", "layers.0.ssm.scan", "rank=0 out=last"},
+		{"cp=2", "layers.0.ssm.conv.tail", "rank=0"},
+		{"cp=2", "layers.0.ssm.state.recv", "rank=0 phase=bwd"},
+		{"cp=2", "layers.1.attn.wk", "rank=1"},
+		{"dp=2,tp=2,pp=2,ep=2", "layers.3.mlp.w1", "rank=5"},
+		{"cp=2,tp=2,ep=2", "layers.2.moe.router.logits", "rank=3"},
+	} {
+		t.Run(c.layout+" "+c.path, func(t *testing.T) {
+			if testing.Short() && i%5 > 0 {
+				t.Skip("one fault of an axis is enough for the race detector")
+			}
+			t.Parallel()
+			fault := fmt.Sprintf("flip@%s step=2 elem=3 bit=30 %s", c.path, c.where)
+			s := laidOut(t, c.layout, nil)
+			r := localizedOn(t, s, fault)
+			require.False(t, r.Identical)
+			require.Equal(t, c.path, r.First.Path(), "%+v", r.Evidence)
+			require.Equal(t, faultOf(t, fault), r.First.Rank)
+			require.Equal(t, "origin", r.First.Verdict)
+			require.Equal(t, "hardware", *r.Class)
+			require.Equal(t, "one-rank", *r.Pattern)
+			require.Len(t, r.Roots, 1, "%+v", r.Roots)
+			require.True(t, r.Confirmed)
+			require.Equal(t, 1, r.Bytes.Count)
+			for _, rank := range r.Ranks {
+				require.Contains(t, []string{"downstream", "identical", "origin"}, rank.Verdict, "%+v", rank)
+				require.Equal(t, rank.Rank == r.First.Rank, rank.Verdict == "origin")
+			}
 		})
 	}
 }
