@@ -102,7 +102,7 @@ func disagree(a, b *device.Call) string {
 		return "they are different calls"
 	case a.ID.Step != b.ID.Step || a.ID.Micro != b.ID.Micro || a.ID.Phase != b.ID.Phase:
 		return "they are of different times"
-	case len(a.In) != len(b.In) || len(a.Scalars) != len(b.Scalars):
+	case len(a.Scalars) != len(b.Scalars), len(a.In) != len(b.In) && a.Kernel != broadcast:
 		return "they bring different numbers of tensors"
 	}
 	for i, s := range a.Scalars {
@@ -110,13 +110,17 @@ func disagree(a, b *device.Call) string {
 			return fmt.Sprintf("%s is %g and %g", s.Name, s.Value, b.Scalars[i].Value)
 		}
 	}
-	for i := range a.In {
-		x, y := a.In[i].Tensor, b.In[i].Tensor
+	bring, brings := a.In, b.In
+	if a.Kernel == broadcast { // only the root brings something, which goes to where all have one
+		bring, brings = a.Out, b.Out
+	}
+	for i := range bring {
+		x, y := bring[i].Tensor, brings[i].Tensor
 		if x.Format != y.Format {
-			return fmt.Sprintf("%s is %s and %s", a.In[i].Name, x.Format, y.Format)
+			return fmt.Sprintf("%s is %s and %s", bring[i].Name, x.Format, y.Format)
 		}
 		if !alike(a.Kernel, x, y) {
-			return fmt.Sprintf("%s is %s and %s", a.In[i].Name, shape(x), shape(y))
+			return fmt.Sprintf("%s is %s and %s", bring[i].Name, shape(x), shape(y))
 		}
 	}
 	if !a.Plan.Equal(b.Plan) { // last: of another format, the plan is another anyway

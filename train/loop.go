@@ -169,8 +169,19 @@ func (t *Trainer) sample(micro int) int64 {
 	return t.consumed + int64((t.rank.DP().Index*t.Micro+micro)*t.Batch)
 }
 
-// deal deals this rank its samples.
+// deal deals the ranks that share a microbatch its samples: the first draws them and gives them to the others.
+//
+// Source: Megatron's broadcast_data.
 func (t *Trainer) deal(dev *device.Device, b *batch, micro int) {
+	group := t.rank.Micro()
+	if group.Index == 0 {
+		t.draw(dev, b, micro)
+	}
+	group.Broadcast(dev, "batch.tokens", 0, b.tokens)
+	group.Broadcast(dev, "batch.targets", 0, b.targets)
+}
+
+func (t *Trainer) draw(dev *device.Device, b *batch, micro int) {
 	t.sampler.Consumed = t.sample(micro)
 	c := dev.OpenKind(device.Batch, "batch", batchKernel)
 	c.ReadScalar("consumed", float64(t.sampler.Consumed))
