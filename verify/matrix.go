@@ -51,11 +51,16 @@ func MatrixCells(layouts int) int { return len(settings()) * (1 + layouts) }
 
 // name is the cell's: dp8·ep4 *- fp32.
 func (s setting) name(l parallel.Layout) string {
+	return fmt.Sprintf("%s %s %s", short(l), s.pattern, s.precision)
+}
+
+// short is a layout in the name of a cell: dp8·ep4.
+func short(l parallel.Layout) string {
 	text := strings.NewReplacer("=", "", ",", "·").Replace(l.String())
 	if l.DP == 1 && l.World() > 1 {
 		text = strings.TrimPrefix(text, "dp1·")
 	}
-	return fmt.Sprintf("%s %s %s", text, s.pattern, s.precision)
+	return text
 }
 
 // fits says why a layout has no cell in the matrix.

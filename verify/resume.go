@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"firstbit/checkpoint"
 	"firstbit/device"
@@ -34,23 +35,32 @@ type resumeCell struct {
 	experiments.Spec
 }
 
-// resumeCells are the cells of Resume: layouts, precisions, and models that between them have every kind of state.
+// The cells of Resume: every layout in every precision, of models that between them have every kind of state.
+var (
+	resumeLayouts    = []string{"dp=1", "dp=4", "tp=2,pp=2,ep=2"}
+	resumePrecisions = []string{"fp32", "bf16"}
+)
+
 func resumeCells() (cells []resumeCell) {
 	noise := train.Tiny()
 	noise.Model.Pattern, noise.Model.Dropout, noise.Model.MoE.Jitter, noise.Model.Recompute = "M*E-E", 0.1, 0.05, true
 	noise.Micro = 2
 	mtp := train.Tiny()
 	mtp.Model.MTP.Depths = 2
-	for _, dp := range []int{1, 4} {
-		for _, precision := range []string{"fp32", "bf16"} {
+	for _, text := range resumeLayouts {
+		l, err := parallel.ParseLayout(text)
+		if err != nil {
+			panic(err) // the list is ours
+		}
+		for _, precision := range resumePrecisions {
 			for _, m := range []struct {
 				name string
 				train.Config
 			}{{"noise", noise}, {"mtp", mtp}} {
 				c := m.Config
 				c.Steps, c.Precision = resumeSteps, precision
-				cells = append(cells, resumeCell{fmt.Sprintf("dp%d %s %s", dp, precision, m.name),
-					experiments.Spec{Config: c, Layout: parallel.Layout{DP: dp}, Digest: true}})
+				cells = append(cells, resumeCell{strings.Join([]string{short(l), precision, m.name}, " "),
+					experiments.Spec{Config: c, Layout: l, Digest: true}})
 			}
 		}
 	}

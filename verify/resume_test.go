@@ -144,6 +144,14 @@ func TestResumeNegativeControl(t *testing.T) {
 		require.False(t, cell.OK, c.fault)
 		require.True(t, strings.HasPrefix(*cell.Why, c.why), "%s: %s", c.fault, *cell.Why)
 	}
+	// One rank of a layout that lacks its own part is enough.
+	layout := cells[len(cells)-1]
+	require.Equal(t, "tp2·pp2·ep2 bf16 mtp", layout.name)
+	for _, fault := range []string{"drop@*.experts.w1 rank=3", "drop@*.bias rank=2", "drop@*.m rank=1"} {
+		cell, err := layout.verify(InProcess, []string{fault})
+		require.NoError(t, err)
+		require.False(t, cell.OK, fault)
+	}
 	cell, err := cells[0].verify(InProcess, []string{"drop@train.step"})
 	require.NoError(t, err)
 	require.Equal(t, "stopped after step 1: 6 steps follow: must be 5", *cell.Why)
