@@ -28,9 +28,13 @@ func NVTensorScale(amax float32) float32 {
 //
 // Source: FACTS §7. A division by 6 would give other codes.
 func NVBlockScale(amax, tensor float32) (code byte, factor float32) {
-	c := lowp.E4M3.Encode(min(float32(amax*float32(tensor*(1.0/6))), math.MaxFloat32))
-	s := lowp.E4M3.Decode(c)
-	return byte(c), min(1/float32(s*(1/tensor)), math.MaxFloat32)
+	return nvBlockScale(amax, tensor*(1.0/6), 1/tensor)
+}
+
+// nvBlockScale is NVBlockScale for S·fl32(1/6) and 1/S.
+func nvBlockScale(amax, sixth, inverse float32) (code byte, factor float32) {
+	c := lowp.E4M3.Encode(min(float32(amax*sixth), math.MaxFloat32))
+	return byte(c), min(1/float32(lowp.E4M3.Decode(c)*inverse), math.MaxFloat32)
 }
 
 // QuantiseNVFP4 quantises blocks of 16 neighbours of a row, under the scale S = NVTensorScale of the
@@ -48,14 +52,26 @@ func QuantiseNVFP4(codes, scales []byte, x []float32, tensor float32, words []ui
 	if len(x)%NVBlock != 0 || words != nil && len(words) != len(x) {
 		panic("kernel: NVFP4 rows that are not whole blocks of 16, or not a word an element")
 	}
-	for i := range scales[:len(x)/NVBlock] {
-		block, c := x[i*NVBlock:][:NVBlock], codes[i*NVBlock/2:][:NVBlock/2]
-		var factor float32
-		scales[i], factor = NVBlockScale(Amax(block), tensor)
-		if words == nil {
-			lowp.E2M1.EncodeScaled(c, block, factor)
-		} else {
-			lowp.E2M1.EncodeStochastic(c, block, factor, words[i*NVBlock:][:NVBlock])
+	sixth, inverse := tensor*(1.0/6), 1/tensor
+	// Scales first, some at a time: a block's elements would wait for its amax and a division.
+	var factors [64]float32
+	scales = scales[:len(x)/NVBlock]
+	for len(scales) > 0 {
+		n := min(len(factors), len(scales))
+		for i := range n {
+			scales[i], factors[i] = nvBlockScale(Amax(x[i*NVBlock:][:NVBlock]), sixth, inverse)
+		}
+		for i, factor := range factors[:n] {
+			block, c := x[i*NVBlock:][:NVBlock], codes[i*NVBlock/2:][:NVBlock/2]
+			if words == nil {
+				lowp.E2M1.EncodeScaled(c, block, factor)
+			} else {
+				lowp.E2M1.EncodeStochastic(c, block, factor, words[i*NVBlock:][:NVBlock])
+			}
+		}
+		scales, x, codes = scales[n:], x[n*NVBlock:], codes[n*NVBlock/2:]
+		if words != nil {
+			words = words[n*NVBlock:]
 		}
 	}
 }

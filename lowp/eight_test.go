@@ -81,15 +81,22 @@ func differs(f Format, x float32, code uint32, encode func(float32) uint32) bool
 	overflow, saturated := code, code
 	if c, ok := special(f, x); ok {
 		overflow, saturated = c, c
-	} else if v := f.Decode(code); f != E8M0 && (v != v || math.IsInf(float64(v), 0)) {
-		sign := code >> 7 << 7
-		saturated = sign | map[Format]uint32{E4M3: 0x7e, E5M2: 0x7b}[f]
+	} else {
+		saturated = saturate(f, code)
 	}
 	r := math.Float32bits(f.Round(x))
 	if x != x && f != E2M1 {
 		r = math.Float32bits(f.Decode(saturated)) // a payload, which Round does not keep
 	}
 	return encode(x) != saturated || f.Overflow(x) != overflow || r != math.Float32bits(f.Decode(saturated))
+}
+
+// saturate is the largest value's code for that of ∞, or of e4m3's NaN.
+func saturate(f Format, code uint32) uint32 {
+	if v := f.Decode(code); f == E8M0 || v == v && !math.IsInf(float64(v), 0) {
+		return code
+	}
+	return code>>7<<7 | map[Format]uint32{E4M3: 0x7e, E5M2: 0x7b}[f]
 }
 
 // disagreements goes through float32 with a stride, every bf16, and both ends of every stretch of one code.
@@ -216,6 +223,9 @@ func TestScaledIsEncodeAndDecode(t *testing.T) {
 			scaled := make([]float32, len(x))
 			for i, v := range x {
 				scaled[i], each[i] = v*s, s
+				if v != v {
+					scaled[i] = float32(math.NaN()) // as arithmetic makes them, they differ between processors
+				}
 			}
 			codes := make([]byte, len(x)*f.Bits()/8)
 			f.EncodeScaled(codes, x, s)
@@ -260,4 +270,51 @@ func TestBytesOfSmallFormats(t *testing.T) {
 	}{{E4M3, 1, 1.125, 1}, {E4M3, -0x1p-9, 0x1p-9, 3}, {E5M2, 1, 2, 4}, {E2M1, -6, 6, 15}, {E8M0, 0x1p-127, 0x1p127, 254}} {
 		require.Equal(t, c.want, c.f.Ulps(c.a, c.b), "%v %v %v", c.f, c.a, c.b)
 	}
+}
+
+// The conversion of slices, in stretches of 2¹⁶ float32: all of them with -exhaustive, which takes a minute.
+func TestSlicesAreMlDtypes(t *testing.T) {
+	step := uint64(257)
+	if *exhaustive {
+		step = 1
+	}
+	x, codes := make([]float32, 1<<16), make([]byte, 1<<16)
+	for _, f := range []Format{E4M3, E5M2, E2M1} {
+		table := append(changes(t, f), change{from: math.MaxUint32})
+		for high := uint64(0); high < 1<<16; high += step {
+			for i := range x {
+				x[i] = math.Float32frombits(uint32(high<<16) + uint32(i))
+			}
+			f.EncodeScaled(codes, x, 1)
+			if i, ok := firstUnlike(f, table, uint32(high<<16), codes); !ok {
+				t.Fatalf("%v: %08x is not as ml_dtypes says", f, uint32(high<<16)+uint32(i))
+			}
+		}
+		x[5] = 1
+		f.EncodeScaled(codes, x, 1)
+		_, ok := firstUnlike(f, table, 0xffff0000, codes)
+		require.False(t, ok, "negative control")
+	}
+}
+
+// firstUnlike is the first of 2¹⁶ float32 from base on whose code is not the table's, where there is one.
+func firstUnlike(f Format, table []change, base uint32, codes []byte) (int, bool) {
+	nan := f.Encode(float32(math.NaN()))
+	at := 0
+	want := saturate(f, table[0].code)
+	for i := range 1 << 16 {
+		b := base + uint32(i)
+		for at+1 < len(table)-1 && table[at+1].from <= b {
+			at++
+			want = saturate(f, table[at].code)
+		}
+		got := uint32(codes[i])
+		if f == E2M1 {
+			got = uint32(codes[i/2]) >> (i % 2 * 4) & 15
+		}
+		if b&magnitude > infinite && got != nan || b&magnitude <= infinite && got != want {
+			return i, false
+		}
+	}
+	return 0, true
 }

@@ -40,7 +40,11 @@ const (
 	infinite  = 0x7f800000
 )
 
-// EncodeScaled writes the codes of x·s, each product rounded to float32 first.
+// quiet is the NaN whose code every NaN gets under a scale: the sign and payload of one made by arithmetic
+// differ between processors.
+var quiet = math.Float32frombits(0x7fc00000)
+
+// EncodeScaled writes the codes of x·s, each product rounded to float32 first. NaN is the quiet one.
 //
 // Shapes: x (n), codes (n) bytes, or n/2 of e2m1.
 func (f Format) EncodeScaled(codes []byte, x []float32, s float32) {
@@ -60,7 +64,7 @@ func (f Format) EncodeScaled(codes []byte, x []float32, s float32) {
 	if nan>>31 == 1 {
 		for i, v := range x {
 			if w := float32(v * s); w != w {
-				codes[i] = byte(f.Encode(w))
+				codes[i] = byte(f.Encode(quiet))
 			}
 		}
 	}
@@ -80,7 +84,7 @@ func (f Format) EncodeEach(codes []byte, x, s []float32) {
 	if nan>>31 == 1 {
 		for i, v := range x {
 			if w := float32(v * s[i]); w != w {
-				codes[i] = byte(f.Encode(w))
+				codes[i] = byte(f.Encode(quiet))
 			}
 		}
 	}
@@ -88,19 +92,30 @@ func (f Format) EncodeEach(codes []byte, x, s []float32) {
 
 // encodeHalves is EncodeScaled for e2m1.
 func encodeHalves(codes []byte, x []float32, s float32) {
-	for i := range codes {
-		p := x[2*i:][:2]
-		a, b := math.Float32bits(float32(p[0]*s)), math.Float32bits(float32(p[1]*s))
-		codes[i] = byte(half(a&magnitude) | signHalf(a)<<3 | half(b&magnitude)<<4 | signHalf(b)<<7)
+	for len(codes) > 0 && len(x) >= 2 {
+		a, b := math.Float32bits(float32(x[0]*s)), math.Float32bits(float32(x[1]*s))
+		codes[0] = half(a&magnitude) | half(b&magnitude)<<4 | byte(signHalf(a)<<3|signHalf(b)<<7)
+		codes, x = codes[1:], x[2:]
 	}
 }
 
-// half is coder.nearest for e2m1; it gives 6 for NaN.
-func half(abs uint32) uint32 {
-	abs = min(abs, 0x40c00000)
-	e := max(abs&infinite, 0x3f800000)
-	magic := e + 22<<23
-	return (e-0x3f800000)>>22 + math.Float32bits(math.Float32frombits(abs)+math.Float32frombits(magic)) - magic
+// A quarter of a binade, in float32 bits: where codes of e2m1 meet is always a multiple of it. Below
+// leastHalf all is zero.
+const quarter, leastHalf = 1 << 21, 0x3e000000
+
+// halves is the code of a magnitude by its place: at each multiple of a quarter, and between two.
+var halves = func() (v [64]byte) {
+	for k := range uint32(len(v)) {
+		v[k] = byte(coders[E2M1].nearest(leastHalf + k*(quarter/2)))
+	}
+	return v
+}()
+
+// half is coder.nearest for e2m1; it gives 6 for NaN. The floor and the ceiling of a magnitude in quarters
+// are the same at a multiple and one apart between two.
+func half(abs uint32) byte {
+	abs = max(min(abs, 0x40c00000), leastHalf)
+	return halves[(abs/quarter+(abs+quarter-1)/quarter-2*(leastHalf/quarter))&63]
 }
 
 // signHalf is the sign of the number with the bits b, which NaN has not.
@@ -113,12 +128,11 @@ func (f Format) EncodeStochastic(codes []byte, x []float32, s float32, words []u
 	c := f.coder()
 	words = words[:len(x)]
 	if f == E2M1 {
-		codes = codes[:len(x)/2]
-		for i := range codes {
-			p, w := x[2*i:][:2], words[2*i:][:2]
-			a, b := math.Float32bits(float32(p[0]*s)), math.Float32bits(float32(p[1]*s))
-			lo := c.stochastic(a&magnitude, w[0]) | signHalf(a)<<3
-			codes[i] = byte(lo | c.stochastic(b&magnitude, w[1])<<4 | signHalf(b)<<7)
+		for len(x) >= 2 && len(words) >= 2 {
+			a, b := math.Float32bits(float32(x[0]*s)), math.Float32bits(float32(x[1]*s))
+			lo := halfStochastic(a&magnitude, words[0]) | signHalf(a)<<3
+			codes[0] = byte(lo | halfStochastic(b&magnitude, words[1])<<4 | signHalf(b)<<7)
+			codes, x, words = codes[1:], x[2:], words[2:]
 		}
 		return
 	}
@@ -126,7 +140,7 @@ func (f Format) EncodeStochastic(codes []byte, x []float32, s float32, words []u
 	for i, v := range x {
 		w := float32(v * s)
 		if w != w {
-			codes[i] = byte(f.Encode(w))
+			codes[i] = byte(f.Encode(quiet))
 			continue
 		}
 		b := math.Float32bits(w)
@@ -138,10 +152,18 @@ func (f Format) EncodeStochastic(codes []byte, x []float32, s float32, words []u
 func (c coder) stochastic(abs, word uint32) uint32 {
 	abs = min(abs, c.largest)
 	e := max(abs&infinite, c.lowest)
-	// abs in units of 2⁻³² of the step between its neighbours: an exact product, cut to an integer.
-	units := math.Float64frombits(uint64(1023+127+32+23-c.drop-e>>23) << 52)
-	q := uint64(int64(float64(math.Float32frombits(abs))*units)) + uint64(word)
-	return (e-c.lowest)>>(c.drop&31) + uint32(q>>32)
+	// The fraction with its leading one, in units of 2⁻³² of the step between neighbours; a float32
+	// subnormal has no leading one, and is less than a unit.
+	q := uint64(abs&(1<<23-1)|1<<23) << ((32 - c.drop) & 31) >> (min((e-abs&infinite)>>23, 63) & 63)
+	return (e-c.lowest)>>(c.drop&31) + uint32((q+uint64(word))>>32)
+}
+
+// halfStochastic is coder.stochastic for e2m1.
+func halfStochastic(abs, word uint32) uint32 {
+	abs = min(abs, 0x40c00000)
+	e := max(abs&infinite, 0x3f800000)
+	q := uint64(abs&(1<<23-1)|1<<23) << 10 >> (min((e-abs&infinite)>>23, 63) & 63)
+	return (e-0x3f800000)>>22 + uint32((q+uint64(word))>>32)
 }
 
 // DecodeScaled is y = value of the code · s.
