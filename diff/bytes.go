@@ -44,19 +44,28 @@ func (r *Report) Confirm(dirA, dirB string) error {
 		if err != nil {
 			return err
 		}
+		if d.a.Numel != d.b.Numel { // nothing to compare element by element
+			r.confirm(fmt.Sprintf("confirmed by the dumped bytes: %s has %d elements and %d", d.a.Name, d.a.Numel, d.b.Numel))
+			return nil
+		}
 		bytes, err := compareBytes(d.a, a, b)
 		if err != nil {
 			return err
 		}
 		if bytes != nil {
 			r.Bytes = bytes
-			if i := slices.Index(r.Evidence, unconfirmed); i >= 0 { // bytes written settle who wrote, nothing else
-				r.Evidence[i], r.Confirmed = "confirmed by the dumped bytes", true
-			}
+			r.confirm("confirmed by the dumped bytes")
 			return nil
 		}
 	}
 	return nil
+}
+
+// confirm settles an origin: bytes written settle who wrote, nothing else.
+func (r *Report) confirm(evidence string) {
+	if i := slices.Index(r.Evidence, unconfirmed); i >= 0 {
+		r.Evidence[i], r.Confirmed = evidence, true
+	}
 }
 
 func readDump(dir string, g trace.Sig) ([]byte, error) {

@@ -33,6 +33,13 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 			return "format", []string{"dtypes differ: " + a.In[i].Dtype + " and " + b.In[i].Dtype}
 		}
 	}
+	if regrouped(a, b) {
+		for _, d := range differences {
+			if strings.HasPrefix(d.Field, "config.cluster.") {
+				return "topology", []string{"the configurations group what ranks exchange otherwise: " + d.Field + " is " + d.A + " and " + d.B}
+			}
+		}
+	}
 	switch {
 	case a.Library != b.Library:
 		return "library", []string{"library releases differ: " + a.Library + " and " + b.Library}

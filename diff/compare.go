@@ -32,6 +32,7 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 		for _, rb := range b.Ranks {
 			if ra.Rank == rb.Rank {
 				ra, rb, resumed := common(ra, rb)
+				ra.Records, rb.Records = r.cutAlike(ra.Records), r.cutAlike(rb.Records)
 				p := align(ra, rb, level)
 				p.resumed = resumed
 				found = append(found, p)
@@ -199,6 +200,8 @@ func (p *pair) verdict(all *world) (string, []string) {
 		return "narrow", []string{a.Kind + " records name no root: its Calls lie deeper"}
 	case sigsEqual(a.In, b.In):
 		return p.outputsDiffer(a, all)
+	case regrouped(a, b):
+		return "origin", []string{alone(a, b)}
 	}
 	return p.inputsDiffer(a, b)
 }

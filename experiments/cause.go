@@ -25,6 +25,8 @@ type Cause struct {
 	// Root is the GLOB of the Call the localiser must name, on scope.name at kernel level, Class
 	// the class it must give.
 	Root, Class string `json:"-"`
+	// verdict is what it must come to; empty: origin.
+	verdict string
 	// also are GLOBs of further Calls that the cause makes a root of, independent of the first.
 	also []string
 
@@ -47,6 +49,7 @@ type variation struct {
 	schedule uint64
 	plans    []string
 	faults   []string
+	set      []string // fields of the configuration, path=value
 }
 
 // String says what the run has for itself.
@@ -55,13 +58,16 @@ func (v variation) String() string {
 	for _, p := range v.plans {
 		parts = append(parts, "plan "+p)
 	}
-	return strings.Join(append(parts, v.faults...), ", ")
+	return strings.Join(slices.Concat(parts, v.set, v.faults), ", ")
 }
 
 // setting is what both runs of a pair share.
 type setting struct {
 	plans  []string
-	source bool // the variation is at work
+	faults []string
+	set    []string // fields of the configuration
+	recipe string   // empty: fixed
+	source bool     // the variation is at work
 }
 
 type half struct {
@@ -72,7 +78,7 @@ type half struct {
 // catalog lists the causes in the order of the catalog's parts.
 var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
-	scaleCollective, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
+	scaleCollective, bucketSize, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
 	topkTies, topkSlots, ssdChunk, bitFlip, // B
 	rngLiveHandle, // C
 	oneBadMember,  // D
@@ -115,14 +121,27 @@ func (c *Cause) Config() train.Config { return c.config() }
 func (c *Cause) spec(s setting, side int) Spec {
 	v := c.vary[side]
 	if !s.source {
-		v.plans, v.faults = nil, nil
+		v.plans, v.faults, v.set = nil, nil, nil
 	}
 	return Spec{
-		Config:   c.config(),
+		Config:   c.configured(slices.Concat(v.set, s.set)),
 		Layout:   c.Layout(),
 		Schedule: device.Schedule{Seed: v.schedule},
+		Recipe:   s.recipe,
 		Plans:    slices.Concat(v.plans, s.plans),
-		Faults:   v.faults,
+		Faults:   slices.Concat(v.faults, s.faults),
 		Digest:   true,
+		Elements: len(v.set) > 0,
 	}
+}
+
+// configured is the cause's configuration with some fields set.
+func (c *Cause) configured(set []string) train.Config {
+	config := c.config()
+	for _, field := range set {
+		if err := config.Set(field); err != nil {
+			panic(err) // the catalog is ours
+		}
+	}
+	return config
 }

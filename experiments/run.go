@@ -28,6 +28,7 @@ type Spec struct {
 	Trace    trace.Options
 	Until    int    // stop after this step; 0: Config.Steps
 	Digest   bool   // fingerprint the whole state after every step
+	Elements bool   // and again by elements, wherever they lie
 	Routes   bool   // keep the routes
 	Load     bool   // count the tokens of every expert
 	Export   string // write the weights into this new folder at the end, as transformers' nemotron_h; empty: nowhere
@@ -54,6 +55,7 @@ type Outcome struct {
 	Unigram  float64 // of the corpus, nats
 	Routes   []Routes
 	Load     []Load
+	Elements []uint64 // of every step
 	Changed  []FaultReport
 	Policies []FaultReport
 

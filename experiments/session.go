@@ -183,6 +183,9 @@ func (r *session) loop(s *Spec, rank int, saver *checkpoint.Saver) error {
 				return err
 			}
 		}
+		if s.Elements {
+			o.Elements = append(o.Elements, elements(r.trainer))
+		}
 		if s.EachRank != nil {
 			s.EachRank(rank, r.trainer, step)
 		}
@@ -229,6 +232,9 @@ func merge(ranks []*session) *Outcome {
 		if i > 0 {
 			o.Routes = append(o.Routes, r.outcome.Routes...)
 			o.addLoad(r.outcome.Load)
+			for step, sum := range r.outcome.Elements {
+				o.Elements[step] += sum
+			}
 		}
 	}
 	slices.SortStableFunc(o.Routes, func(a, b Routes) int { return cmp.Or(a.Step-b.Step, a.Micro-b.Micro) })

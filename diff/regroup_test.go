@@ -1,0 +1,40 @@
+package diff
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/trace"
+)
+
+// A Call that reads other tensors is an origin only where those that both runs read are equal, and there are some.
+func TestRegrouped(t *testing.T) {
+	rec := func(kind string, in ...string) *trace.Record {
+		r := &trace.Record{Kind: kind}
+		for _, name := range in {
+			r.In = append(r.In, trace.Sig{Name: name[:1], Digest: name})
+		}
+		return r
+	}
+	for _, c := range []struct {
+		a, b *trace.Record
+		want bool
+	}{
+		{rec("op", "a1", "b1"), rec("op", "a1"), true},
+		{rec("op", "a1"), rec("op", "a1", "b1"), true},
+		{rec("kernel", "b1", "c1"), rec("kernel", "a1", "b1"), true},
+		{rec("op", "a1"), rec("op", "a1"), false},               // the same
+		{rec("op", "a1"), rec("op", "a2"), false},               // another input: something before it differs
+		{rec("op", "a1", "b1"), rec("op", "a2"), false},         // that and fewer
+		{rec("op", "a1"), rec("op", "b1"), false},               // nothing in common
+		{rec("collective", "a1", "b1"), rec("op", "a1"), false}, // no Call of this rank alone
+	} {
+		require.Equal(t, c.want, regrouped(c.a, c.b), "%v %v", c.a.In, c.b.In)
+	}
+	why := []Field{{Field: "config.cluster.bucket", A: "1", B: "2"}}
+	class, _ := originClass(rec("op", "a1", "b1"), rec("op", "a1"), why, true)
+	require.Equal(t, "topology", class)
+	class, _ = originClass(rec("op", "a1", "b1"), rec("op", "a1"), nil, true)
+	require.NotEqual(t, "topology", class, "nothing in the configuration explains it")
+}
