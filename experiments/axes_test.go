@@ -108,7 +108,7 @@ func localizedOn(t *testing.T, s Spec, fault string) *diff.Report {
 // parallelism, messages of pipelines and of parts of a sequence, all-to-alls of experts. The faults of carriers are their own.
 func TestFaultsAreFoundThroughEveryAxis(t *testing.T) {
 	for i, c := range []struct{ layout, path, where string }{
-		{"tp=2", "layers.3.mlp.w1", "rank=1 elem=5"},
+		{"tp=2", "layers.3.mlp.w1", "rank=1 elem=6"},
 		{"tp=2", "layers.2.moe.router.logits", "rank=1 micro=1"},
 		{"tp=2", "layers.1.attn.wq.dx", "rank=0 phase=bwd"},
 		{"tp=2", "layers.3.mlp.w2.scatter", "rank=1"},
