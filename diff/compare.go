@@ -15,11 +15,11 @@ func (e NotComparable) Error() string { return e.why }
 
 // Compare aligns two traces and reads the first mismatch.
 func Compare(a, b *trace.Trace) (*Report, error) {
-	if a.Run.SchemaVersion != b.Run.SchemaVersion {
-		return nil, NotComparable{fmt.Sprintf("schema versions differ: %d and %d: digests of different definitions cannot be compared", a.Run.SchemaVersion, b.Run.SchemaVersion)}
+	if err := oneSchema(a, b); err != nil {
+		return nil, err
 	}
 	if a.Run.Layout != b.Run.Layout {
-		return nil, NotComparable{fmt.Sprintf("layouts differ: %q and %q", a.Run.Layout, b.Run.Layout)}
+		return nil, NotComparable{fmt.Sprintf("layouts differ: %q and %q: --layouts compares what they share", a.Run.Layout, b.Run.Layout)}
 	}
 	level, err := commonLevel(a, b)
 	if err != nil {
@@ -45,6 +45,14 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 	}
 	r.judge(found, a.Run.Groups, a.Run.Schedule == b.Run.Schedule && a.Run.Schedule != "" && a.Run.Schedule != "real")
 	return r, nil
+}
+
+// oneSchema refuses traces whose digests mean different things.
+func oneSchema(a, b *trace.Trace) error {
+	if a.Run.SchemaVersion != b.Run.SchemaVersion {
+		return NotComparable{fmt.Sprintf("schema versions differ: %d and %d: digests of different definitions cannot be compared", a.Run.SchemaVersion, b.Run.SchemaVersion)}
+	}
+	return nil
 }
 
 // commonLevel is the shallower of the two levels: only what both looked at is compared.
@@ -266,12 +274,19 @@ func (p *pair) inputsDiffer(a, b *trace.Record) (string, []string) {
 
 // producer is the last record before the first mismatch that wrote what from names.
 func (p *pair) producer(from string) int {
-	path, _, _ := strings.Cut(from, "#")
+	phase, path := producerOf(from)
 	last := -1
-	for _, i := range p.byPath[path] {
+	for _, i := range p.byPath[phase+" "+path] {
 		if i < p.first {
 			last = i
 		}
 	}
 	return last
+}
+
+// producerOf splits the name of a producer, without that of its output.
+func producerOf(from string) (phase, path string) {
+	from, _, _ = strings.Cut(from, "#")
+	phase, path, _ = strings.Cut(from, " ")
+	return phase, path
 }

@@ -76,6 +76,8 @@ type Report struct {
 	Identical         bool          `json:"identical"`
 	Steps             int           `json:"steps"`
 	Records           int           `json:"records"`
+	Shared            int           `json:"shared,omitempty"`   // of two layouts: IDs compared
+	LeftOut           int           `json:"left_out,omitempty"` // of two layouts: IDs that one has alone, or has otherwise
 	ConfigDifferences []Field       `json:"config_differences"`
 	First             *Finding      `json:"first"`
 	Roots             []Finding     `json:"roots"`

@@ -152,3 +152,36 @@ func TestFaultsAreFoundThroughEveryAxis(t *testing.T) {
 		})
 	}
 }
+
+// Under the canonical recipe every layout has the bits of one rank in whatever both have whole; under the fixed one not.
+func TestLayoutsShareTheirBits(t *testing.T) {
+	run := func(layout string, micro int, recipe string, faults ...string) *trace.Trace {
+		s := laidOut(t, layout, func(c *train.Config) { c.Batch, c.Micro, c.Model.MoE.Aux = 1, micro, "sequence" })
+		s.Recipe, s.Faults = recipe, faults
+		return traced(t, s)
+	}
+	compare := func(a, b *trace.Trace) *diff.Report {
+		r, err := diff.Layouts(a, b)
+		require.NoError(t, err)
+		return r
+	}
+	one := run("dp=1", 4, "canonical")
+	for layout, least := range map[string]int{"tp=2": 500, "cp=2": 500, "pp=2": 2000, "dp=2": 500, "ep=2": 500, "dp=2,tp=2,pp=2,ep=2": 300} { // order reaches nothing
+		l, err := parallel.ParseLayout(layout)
+		require.NoError(t, err)
+		r := compare(one, run(layout, 4/l.DP, "canonical"))
+		require.True(t, r.Identical, "%s: %+v", layout, r.First)
+		require.Greater(t, r.Shared, least, layout)
+		require.Positive(t, r.LeftOut, layout)
+	}
+	require.True(t, compare(run("tp=2", 4, "canonical"), run("dp=2", 2, "canonical")).Identical)
+
+	r := compare(run("dp=1", 4, "fixed"), run("tp=2", 4, "fixed"))
+	require.False(t, r.Identical)
+	require.NotNil(t, r.First)
+	r = compare(one, run("tp=2", 4, "canonical", "flip@layers.2.moe.router.share rank=1 micro=2 step=2 elem=3 bit=30"))
+	require.False(t, r.Identical, "what follows from a fault on the second rank")
+	require.Equal(t, 2, r.First.Iteration)
+	_, err := diff.Compare(one, run("tp=2", 4, "canonical"))
+	require.ErrorContains(t, err, "layouts differ")
+}

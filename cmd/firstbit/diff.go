@@ -11,17 +11,20 @@ import (
 )
 
 func diffCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, layouts bool
 	c := &cobra.Command{
 		Use:   "diff A [B]",
+		Long:  "Compare two traces, or what must be equal within one: exit 0 identical, 1 different, 2 not comparable.\n\n" + layoutsHelp,
 		Short: "Compare two traces, or what must be equal within one: exit 0 identical, 1 different, 2 not comparable",
 		Example: "  firstbit diff /tmp/a /tmp/b\n  firstbit diff --json /tmp/a /tmp/b\n" +
-			"  firstbit diff /tmp/a    the replicas of one run: recomputed activations, weights over data-parallel ranks",
+			"  firstbit diff /tmp/a    the replicas of one run: recomputed activations, whatever ranks have copies of\n" +
+			"  firstbit diff --layouts /tmp/one /tmp/tp2    what runs of different layouts share",
 		Args: oneOrTwo,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&layouts, "layouts", false, "compare two traces of different layouts, by the records that both have whole")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		r, err := compare(args)
+		r, err := compare(args, layouts)
 		if err != nil {
 			return err
 		}
@@ -45,7 +48,18 @@ func oneOrTwo(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func compare(dirs []string) (*diff.Report, error) {
+const layoutsHelp = `Traces of different layouts are not comparable, unless --layouts asks for what they share: records with one name, layer and expert
+of one iteration and microbatch that both traces have whole, on whatever rank. Whole is what has the same shapes in both, and the
+same bits on all ranks of a trace that have it: parts of tensors, and parts of sums, are left out, and so are messages between
+ranks, collectives, and the fingerprint of all states. Microbatches are matched by their samples: number m of data-parallel rank d is d·micro+m
+of the step. If batch, seq or the number of microbatches of a step differ, a number has other samples, and only what lies outside
+of microbatches is compared: metrics, states, the optimizer. If ranks have other numbers of microbatches, sums that are carried
+from one to the next are left out. It says how many records were shared. Under the canonical recipe they are identical.`
+
+func compare(dirs []string, layouts bool) (*diff.Report, error) {
+	if layouts && len(dirs) < 2 {
+		return nil, fmt.Errorf("--layouts: one trace: must be two")
+	}
 	a, err := trace.Open(dirs[0])
 	if err != nil {
 		return nil, err
@@ -57,7 +71,11 @@ func compare(dirs []string) (*diff.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := diff.Compare(a, b)
+	do := diff.Compare
+	if layouts {
+		do = diff.Layouts
+	}
+	r, err := do(a, b)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +89,9 @@ func printReport(out io.Writer, r *diff.Report) {
 			note = "  (changes no bit)"
 		}
 		fmt.Fprintf(out, "run.json     %s: %s | %s%s\n", f.Field, f.A, f.B, note)
+	}
+	if r.Shared > 0 {
+		fmt.Fprintf(out, "layouts      %d records shared, %d left out\n", r.Shared, r.LeftOut)
 	}
 	if r.Identical {
 		fmt.Fprintf(out, "identical    %d records over %d steps\n", r.Records, r.Steps)
