@@ -9,7 +9,13 @@ import (
 // world is the pairs of all ranks that both traces have, and how run A's records stand to each other.
 type world struct {
 	*order
-	pairs []*pair
+	pairs  []*pair
+	judged map[event]judgement
+}
+
+type judgement struct {
+	verdict string
+	why     []string
 }
 
 func newWorld(pairs []*pair, groups map[string][]int) *world {
@@ -18,7 +24,7 @@ func newWorld(pairs []*pair, groups map[string][]int) *world {
 	for _, p := range pairs {
 		ranks, lanes = append(ranks, p.rank), append(lanes, p.a)
 	}
-	return &world{orderOf(ranks, lanes, groups), pairs}
+	return &world{orderOf(ranks, lanes, groups), pairs, map[event]judgement{}}
 }
 
 // changed tells whether what a record reads differs between the runs.
@@ -28,8 +34,18 @@ func (w *world) changed(s spot) bool {
 	return j >= 0 && !sigsEqual(p.a[s.at].In, p.b[j].In)
 }
 
-// collective judges one whose inputs are equal on its rank: it is an origin only if no member's differ.
+// collective judges one whose inputs are equal on its rank: it is an origin only if no member's differ. All of its members hear the same.
 func (w *world) collective(a *trace.Record) (string, []string) {
+	e := eventOf(a)
+	j, ok := w.judged[e]
+	if !ok {
+		j.verdict, j.why = w.judgeMembers(a)
+		w.judged[e] = j
+	}
+	return j.verdict, j.why
+}
+
+func (w *world) judgeMembers(a *trace.Record) (string, []string) {
 	var from []int
 	for _, m := range w.members(a) {
 		if w.changed(m) {

@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -80,8 +79,12 @@ func (o *order) members(r *trace.Record) []spot { return o.meets[eventOf(r)] }
 
 // untraced lists the members of a group of whom there is no record.
 func (o *order) untraced(group string) (ranks []int) {
+	traced := map[int]bool{}
+	for _, rank := range o.ranks {
+		traced[rank] = true
+	}
 	for _, rank := range o.groups[group] {
-		if !slices.Contains(o.ranks, rank) {
+		if !traced[rank] {
 			ranks = append(ranks, rank)
 		}
 	}

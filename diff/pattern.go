@@ -2,7 +2,6 @@ package diff
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"firstbit/device"
@@ -60,6 +59,10 @@ func (r *Report) pattern(at map[int]device.Coord) {
 // together names the coordinates that these ranks share and others do not have, such as tp=1: all that have them alone if they do, else
 // all they share.
 func together(ranks []int, at map[int]device.Coord) string {
+	own := map[int]bool{}
+	for _, rank := range ranks {
+		own[rank] = true
+	}
 	var shared []string
 	for _, axis := range axes {
 		if len(ranks) == 0 {
@@ -68,7 +71,7 @@ func together(ranks []int, at map[int]device.Coord) string {
 		value := axis.of(at[ranks[0]])
 		same, others := true, 0
 		for rank, c := range at { // counted: order reaches nothing
-			in := slices.Contains(ranks, rank)
+			in := own[rank]
 			same = same && (!in || axis.of(c) == value)
 			if !in && axis.of(c) == value {
 				others++

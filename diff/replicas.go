@@ -10,8 +10,8 @@ import (
 	"firstbit/trace"
 )
 
-// Replicas checks one trace against itself. What must be equal: a recomputed activation and the forward's; what all-reduces and gathers
-// leave on the ranks of their group; states, on the ranks that have the same part of them, as run.json says; and metrics, on all.
+// Replicas checks one trace against itself. What must be equal: a recomputed activation and the forward's; what a rank received and what
+// the other sent; what all-reduces and gathers leave on the ranks of their group; states, on the ranks that have the same part of them, as run.json says; and metrics, on all.
 // Where most ranks agree, the others are at fault; between as many the first rank is believed.
 func Replicas(t *trace.Trace) (*Report, error) {
 	level, err := trace.ParseLevel(t.Run.Level)
@@ -42,8 +42,38 @@ func Replicas(t *trace.Trace) (*Report, error) {
 	for _, copies := range replicas(t) {
 		outvoted(t, copies, note)
 	}
-	r.verdicts(t, found, level)
+	o := orderIn(t)
+	o.arrived(note)
+	r.verdicts(t, o, found, level)
 	return r, nil
+}
+
+// orderIn is the order of all records of a trace.
+func orderIn(t *trace.Trace) *order {
+	var ranks []int
+	var lanes [][]trace.Record
+	for i := range t.Ranks {
+		ranks, lanes = append(ranks, t.Ranks[i].Rank), append(lanes, t.Ranks[i].Records)
+	}
+	return orderOf(ranks, lanes, t.Run.Groups)
+}
+
+// arrived notes what is not as it was sent.
+func (o *order) arrived(note func(s spot, why string)) {
+	for l, records := range o.lanes {
+		for i := range records {
+			r := &records[i]
+			if !receives(r) {
+				continue
+			}
+			if from, ok := o.sender(r); ok {
+				sent := &o.lanes[from.lane][from.at]
+				if len(sent.In) == 1 && len(r.Out) == 1 && sent.In[0].Digest != r.Out[0].Digest {
+					note(spot{l, i}, fmt.Sprintf("what was received is not what rank %d sent", sent.Rank))
+				}
+			}
+		}
+	}
 }
 
 type mismatch struct {
@@ -53,14 +83,11 @@ type mismatch struct {
 }
 
 // verdicts turns each rank's first mismatch into the report's.
-func (r *Report) verdicts(t *trace.Trace, found []*mismatch, level trace.Level) {
-	var ranks []int
-	var lanes [][]trace.Record
+func (r *Report) verdicts(t *trace.Trace, o *order, found []*mismatch, level trace.Level) {
 	at := map[int]device.Coord{}
 	places := make([]int, len(found))
 	for l, m := range found {
 		rank := &t.Ranks[l]
-		ranks, lanes = append(ranks, rank.Rank), append(lanes, rank.Records)
 		if len(rank.Records) > 0 {
 			at[rank.Rank] = rank.Records[0].Coord
 		}
@@ -78,7 +105,7 @@ func (r *Report) verdicts(t *trace.Trace, found []*mismatch, level trace.Level) 
 		return
 	}
 	var first *mismatch
-	for l, earliest := range orderOf(ranks, lanes, t.Run.Groups).earliest(places) {
+	for l, earliest := range o.earliest(places) {
 		if m := found[l]; m != nil && earliest && (first == nil || m.rec.Iteration < first.rec.Iteration) {
 			first = m
 		}
@@ -92,21 +119,24 @@ func (r *Report) verdicts(t *trace.Trace, found []*mismatch, level trace.Level) 
 	case r.First.Verdict == "origin":
 		r.Action = "investigate-call"
 	}
-	class := "state"
-	if first.rec.Phase != "rec" {
-		class = "memory"
+	class := "memory"
+	switch {
+	case first.rec.Kind == "p2p":
+		class = "hardware"
+	case first.rec.Phase == "rec":
+		class = "state"
 	}
 	r.Class = &class
 	r.pattern(at)
 }
 
-// replicaVerdict: a Call that alone was recomputed otherwise is an origin; a state went wrong before the window; of the
+// replicaVerdict: a Call that alone was recomputed otherwise, or received what nobody sent, is an origin; a state went wrong before the window; of the
 // rest one trace shows only where.
 func replicaVerdict(rec *trace.Record) string {
 	switch {
 	case rec.Kind == "state":
 		return "outside-window"
-	case rec.Phase == "rec" && rec.Kind != "recompute":
+	case rec.Phase == "rec" && rec.Kind != "recompute", rec.Kind == "p2p":
 		return "origin"
 	}
 	return "narrow"

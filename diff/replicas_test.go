@@ -150,3 +150,18 @@ func TestFirstReplicaIsByHappensBefore(t *testing.T) {
 	require.Equal(t, "l.x", r.First.Path())
 	require.Equal(t, 1, r.First.Rank)
 }
+
+func TestWhatIsReceivedIsWhatWasSent(t *testing.T) {
+	check := func(received string) *Report {
+		r, err := Replicas(traceOf("op", []trace.Record{send("1", "1")}, []trace.Record{recv("0", received)}))
+		require.NoError(t, err)
+		return r
+	}
+	require.True(t, check("1").Identical)
+	r := check("2")
+	require.Equal(t, "origin", r.First.Verdict)
+	require.Equal(t, 1, r.First.Rank)
+	require.Equal(t, "hardware", *r.Class)
+	require.Equal(t, "investigate-call", r.Action)
+	require.Contains(t, r.Evidence[0], "not what rank 0 sent")
+}

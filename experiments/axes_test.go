@@ -185,3 +185,30 @@ func TestLayoutsShareTheirBits(t *testing.T) {
 	_, err := diff.Compare(one, run("tp=2", 4, "canonical"))
 	require.ErrorContains(t, err, "layouts differ")
 }
+
+// With one side of a message traced, the reader says whom to trace; one trace of a run tells what changed on its way.
+func TestMessagesOfOneRun(t *testing.T) {
+	only := func(faults ...string) *trace.Trace {
+		s := laidOut(t, "pp=2", nil)
+		s.Faults = faults
+		s.Trace = trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: trace.Op, Ranks: trace.Set{{Lo: 1, Hi: 1}}}
+		_, err := Run(s)
+		require.NoError(t, err)
+		tr, err := trace.Open(s.Trace.Dir)
+		require.NoError(t, err)
+		return tr
+	}
+	r, err := diff.Compare(only(), only("flip@layers.0.y rank=0 step=2 elem=3 bit=30"))
+	require.NoError(t, err)
+	require.Equal(t, "unresolved", r.First.Verdict)
+	require.Equal(t, "pipeline.chunk.1.recv", r.First.Path())
+	require.Contains(t, r.Evidence[0], "trace rank 0")
+
+	s := laidOut(t, "pp=2", nil)
+	s.Faults = []string{"flip@pipeline.chunk.0.recv rank=0 phase=bwd step=2 micro=1 elem=3 bit=30"}
+	r, err = diff.Replicas(traced(t, s))
+	require.NoError(t, err)
+	require.Equal(t, "origin", r.First.Verdict)
+	require.Equal(t, 0, r.First.Rank)
+	require.Equal(t, "pipeline.chunk.0.recv", r.First.Path())
+}
