@@ -2,9 +2,6 @@ package diff
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"firstbit/device"
 	"firstbit/trace"
@@ -142,44 +139,6 @@ func replicaVerdict(rec *trace.Record) string {
 	return "narrow"
 }
 
-// recomputedOtherwise is the first record of a recomputation that is not the forward's: of a Call where Calls are traced,
-// of the pair it ends in otherwise.
-func recomputedOtherwise(records []trace.Record) int {
-	forward := map[trace.Key]*trace.Record{}
-	for i := range records {
-		rec := &records[i]
-		switch {
-		case rec.Phase == "fwd":
-			forward[rec.Key()] = rec
-		case rec.Phase != "rec" || rec.Kind == "module" || rec.Kind == "kernel":
-		case rec.Kind == "recompute":
-			if len(rec.In) == 1 && len(rec.Out) == 1 && rec.In[0].Digest != rec.Out[0].Digest {
-				return i
-			}
-		default:
-			k := rec.Key()
-			k.Phase = "fwd"
-			if f := forward[k]; f != nil && remade(f, rec) {
-				return i
-			}
-		}
-	}
-	return none
-}
-
-// remade tells whether an output that both wrote anew differs. What a Call also reads it has changed in place, such
-// as a stream, which a recomputation leaves alone.
-func remade(forward, again *trace.Record) bool {
-	named := func(name string) func(trace.Sig) bool { return func(g trace.Sig) bool { return g.Name == name } }
-	for _, g := range forward.Out {
-		i := slices.IndexFunc(again.Out, named(g.Name))
-		if i >= 0 && !slices.ContainsFunc(forward.In, named(g.Name)) && again.Out[i].Digest != g.Digest {
-			return true
-		}
-	}
-	return false
-}
-
 // replicas lists the records that ranks must have alike, in the order of the first rank that has them.
 func replicas(t *trace.Trace) [][]spot {
 	type copied struct {
@@ -207,63 +166,6 @@ func replicas(t *trace.Trace) [][]spot {
 		}
 	}
 	return all
-}
-
-// holding is a rank and a state.
-type holding struct {
-	rank  int
-	state string
-}
-
-// holdings says which set of ranks has the same part of a state as a rank has.
-type holdings struct {
-	sets  map[holding]string
-	known bool // run.json says; else states are compared where all ranks are one group
-	one   bool
-}
-
-func holders(t *trace.Trace) holdings {
-	h := holdings{sets: map[holding]string{}, known: t.Run.Replicas != nil, one: len(t.Run.Groups) == 1}
-	for _, ranks := range t.Run.Groups { // of several, order reaches nothing
-		h.one = h.one && len(ranks) >= len(t.Ranks)
-	}
-	for _, c := range t.Run.Replicas {
-		for n, ranks := range c.Ranks {
-			for _, rank := range ranks {
-				for _, state := range c.States {
-					h.sets[holding{rank, state}] = strconv.Itoa(n)
-				}
-			}
-		}
-	}
-	return h
-}
-
-// among names the ranks that must have the record's outputs; false: none must.
-func (h holdings) among(rec *trace.Record) (string, bool) {
-	switch rec.Kind {
-	case "metric":
-		return "all", rec.Name != "state" // the fingerprint of a rank's own
-	case "state":
-		if h.known {
-			set, ok := h.sets[holding{rec.Rank, rec.Name}]
-			return set, ok
-		}
-		own := strings.HasSuffix(rec.Name, ".m") || strings.HasSuffix(rec.Name, ".v") || strings.HasSuffix(rec.Name, ".master")
-		return "all", h.one && !own
-	case "collective":
-		return rec.Group, leavesCopies(rec)
-	}
-	return "", false
-}
-
-// leavesCopies tells all-reduces and gathers from what gives every member something else. A trace that does not say what ran shows
-// what it wrote: not less than it read.
-func leavesCopies(rec *trace.Record) bool {
-	if rec.Kernel != "" {
-		return strings.HasPrefix(rec.Kernel, "all_reduce") || strings.HasPrefix(rec.Kernel, "all_gather")
-	}
-	return len(rec.Out) == 1 && len(rec.In) > 0 && rec.Out[0].Numel >= rec.In[0].Numel
 }
 
 // outvoted calls note for the copies that are not what most of them are.
