@@ -64,6 +64,9 @@ func New(o Options, middleware ...Middleware) *Device {
 // At says where in the run the Calls that follow are.
 func (d *Device) At(step, micro int, phase Phase) { d.step, d.micro, d.phase = step, micro, phase }
 
+// Where is what At was told last.
+func (d *Device) Where() (step, micro int, phase Phase) { return d.step, d.micro, d.phase }
+
 // Enter goes on in another phase of the same step and microbatch.
 func (d *Device) Enter(phase Phase) { d.phase = phase }
 

@@ -145,6 +145,9 @@ func (d *Device) Accumulate(label string, p *Param, dw *Tensor) {
 	c.Update("grad", p.Grad)
 	p.filled = true
 	c.Do()
+	if p.Added != nil {
+		p.Added()
+	}
 }
 
 func runAccumulate[T libm.Float](c *Call) {

@@ -28,6 +28,9 @@ type Param struct {
 	// Join adds a microbatch's gradient over the ranks that share its sequences; nil: that waits for the end of the step.
 	Join func(d *Device, label string, dw *Tensor) *Tensor
 
+	// Added hears when Accumulate has added to Grad; nil: nobody waits for it.
+	Added func()
+
 	// Apart keeps a gradient for each use of a step in Uses, so that they can be added over
 	// microbatches and ranks before they meet.
 	Apart bool

@@ -21,7 +21,8 @@ type Distributed struct {
 	// Canonical makes every bit independent of the layout: see canonical.go.
 	Canonical bool
 
-	rank parallel.Rank
+	rank  parallel.Rank
+	early *early // nil: gradients are added once the step's backward is over
 }
 
 // Bucket is parameters, in reverse order, whose gradients travel together.
@@ -34,8 +35,7 @@ type Bucket struct {
 	ends   bool            // it adds over the ends of the pipeline too
 	n      int             // elements
 	lo, hi int             // the shard
-	grad   *device.Tensor
-	shard  *device.Tensor // of the gradient, summed over the ranks
+	shard  *device.Tensor  // of the gradient, summed over the ranks
 }
 
 // Segment is the part of a parameter that lies in a rank's shard, and its moments.
@@ -130,8 +130,12 @@ func (d *Distributed) Step(dev *device.Device, step int, rate float64) *device.T
 	if d.Canonical {
 		reduce, norms = d.reduceUses, d.exactNorm
 	}
-	for _, b := range d.Buckets {
-		reduce(grads, b)
+	if d.early != nil {
+		d.early.finish(grads)
+	} else {
+		for _, b := range d.Buckets {
+			reduce(grads, b)
+		}
 	}
 	if !d.Canonical { // what each microbatch had joined there
 		for _, b := range d.Buckets {
@@ -156,13 +160,18 @@ func (d *Distributed) Step(dev *device.Device, step int, rate float64) *device.T
 
 // reduce adds a bucket's gradients over the ranks, into shards.
 func (d *Distributed) reduce(dev *device.Device, b *Bucket) {
+	b.shard = b.group.ReduceScatter(dev, b.label, b.pack(dev))
+}
+
+// pack lays a bucket's gradients one after another.
+func (b *Bucket) pack(dev *device.Device) *device.Tensor {
 	c := dev.Open(b.label+".pack", packKernel)
 	for _, p := range b.Params {
 		c.Read(p.Name, p.Grad)
 	}
-	b.grad = c.Write("bucket", b.Params[0].Grad.Format, b.n)
+	bucket := c.Write("bucket", b.Params[0].Grad.Format, b.n)
 	c.Do()
-	b.shard = b.group.ReduceScatter(dev, b.label, b.grad)
+	return bucket
 }
 
 // reduceSequence adds the gradients of parameters that every tensor-parallel rank has over these ranks, which have the

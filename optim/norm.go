@@ -73,7 +73,7 @@ func (d *Distributed) norm(dev *device.Device) *device.Tensor {
 // squares are the sums of the squares of every bucket's shard.
 func (d *Distributed) squares(dev *device.Device) []*device.Tensor {
 	squares := make([]*device.Tensor, 0, len(d.Buckets))
-	for _, b := range d.Buckets {
+	for _, b := range d.completed() {
 		grads := d.counted(b)
 		if len(grads) == 0 {
 			continue

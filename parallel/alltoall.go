@@ -17,6 +17,12 @@ func (m Member) AllToAll(dev *device.Device, label string, x *device.Tensor, sen
 	if m.Size() == 1 {
 		return x
 	}
+	c := m.allToAll(dev, label, x, send, receive)
+	c.Do()
+	return c.Out[0].Tensor
+}
+
+func (m Member) allToAll(dev *device.Device, label string, x *device.Tensor, send, receive []int) *device.Call {
 	if len(send) != m.Size() || len(receive) != m.Size() {
 		panic("parallel: AllToAll with rows for another number of members")
 	}
@@ -31,8 +37,7 @@ func (m Member) AllToAll(dev *device.Device, label string, x *device.Tensor, sen
 			each(calls, y.Len(), func(c *device.Call) { collect(c, calls) })
 		})
 	}
-	c.Do()
-	return y
+	return c
 }
 
 // collect is what one member receives.

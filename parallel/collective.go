@@ -110,13 +110,18 @@ func (m Member) ReduceScatter(dev *device.Device, label string, x *device.Tensor
 	if m.Size() == 1 {
 		return x
 	}
+	c := m.reduceScatter(dev, label, x)
+	c.Do()
+	return c.Out[0].Tensor
+}
+
+func (m Member) reduceScatter(dev *device.Device, label string, x *device.Tensor) *device.Call {
 	lo, hi := Shard(x.Len(), m.Size(), m.Index)
 	c := m.open(dev, label, reduceScatter[x.Format])
 	c.Read("x", x)
-	y := c.Write("y", x.Format, hi-lo)
+	c.Write("y", x.Format, hi-lo)
 	c.Body = func(c *device.Call) { m.meet(c, func(calls []*device.Call) { m.add(calls, 1) }) }
-	c.Do()
-	return y
+	return c
 }
 
 // AllGather is every member's shard, one after another.

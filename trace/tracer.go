@@ -127,8 +127,10 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 	}
 	next(c)
 	c.Probe = nil
-	for _, a := range c.Out {
-		r.Out = append(r.Out, t.sign.tensor(a))
+	if c.Flags&device.AsyncPending == 0 { // else nothing is to be read yet
+		for _, a := range c.Out {
+			r.Out = append(r.Out, t.sign.tensor(a))
+		}
 	}
 	r.Plan = c.Plan.String() // after tuning and faults
 	t.dump(c, &r)

@@ -36,6 +36,8 @@ type Config struct {
 type Cluster struct {
 	RanksPerNode int `json:"ranks_per_node"`
 	Bucket       int `json:"bucket"` // elements after which a bucket of gradients is full
+	// Overlap starts collectives as soon as what they send is there, and waits for them where what they bring is needed.
+	Overlap bool `json:"overlap"`
 }
 
 // Precisions are the values of Config.Precision.

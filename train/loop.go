@@ -85,7 +85,10 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	case rank.Layout().World() == 1:
 		t.Optim = optim.New(c.Optim, w.Params())
 	default:
-		t.Optim = optim.NewDistributed(c.Optim, w.Params(), rank, c.Cluster.Bucket)
+		d := optim.NewDistributed(c.Optim, w.Params(), rank, c.Cluster.Bucket)
+		if t.Optim = d; c.Cluster.Overlap {
+			d.Early(dev)
+		}
 	}
 	dev.At(0, 0, device.Init)
 	w.Init(dev, func(name string) *rng.Stream { return rng.New(c.Seed, name+t.of(name)) })

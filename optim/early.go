@@ -1,0 +1,108 @@
+package optim
+
+import (
+	"firstbit/device"
+	"firstbit/lowp"
+	"firstbit/parallel"
+	"firstbit/reduce"
+)
+
+// early sends a bucket's gradients as soon as the last of them is there, while others are still computed, and waits for
+// the sums in the optimizer.
+//
+// It moves Calls to another time and no bit: their names and what they read stay. The order in which sums are waited for, a choice, is
+// that in which the squares of buckets meet.
+type early struct {
+	*Distributed
+	dev     *device.Device
+	of      map[*device.Param]*Bucket
+	due     map[*device.Param]int // how often a parameter's gradient is added to in a step, as the first step had it; nil: before that
+	added   map[*device.Param]int // in this step
+	missing map[*Bucket]int       // parameters whose gradients are not all there
+	sent    map[*Bucket]*parallel.Pending
+	order   []*Bucket // as they completed in the last step
+}
+
+// Early sends gradients early from the second step on; the first has to show how often they are added to. Where uses are kept
+// apart until the step ends there is nothing to send before.
+func (d *Distributed) Early(dev *device.Device) {
+	if d.Canonical {
+		return
+	}
+	e := &early{Distributed: d, dev: dev.In("grads"), of: map[*device.Param]*Bucket{}, missing: map[*Bucket]int{}, sent: map[*Bucket]*parallel.Pending{}}
+	e.added = map[*device.Param]int{}
+	for _, b := range d.Buckets {
+		e.missing[b] = len(b.Params)
+		for _, p := range b.Params {
+			e.of[p] = b
+			p.Added = func() { e.hear(p) }
+		}
+	}
+	d.early = e
+}
+
+// hear notes that a gradient was added to.
+func (e *early) hear(p *device.Param) {
+	e.added[p]++
+	b := e.of[p]
+	switch {
+	case e.due == nil || e.added[p] < e.due[p]:
+		return
+	case e.added[p] > e.due[p]:
+		panic("optim: " + p.Name + ": its gradient was added to after it was sent")
+	}
+	if e.missing[b]--; e.missing[b] == 0 {
+		step, micro, phase := e.dev.Where()
+		e.dev.At(step, 0, device.Opt) // its name does not tell when it ran
+		e.send(b)
+		e.dev.At(step, micro, phase)
+	}
+}
+
+func (e *early) send(b *Bucket) {
+	e.sent[b] = b.group.StartReduceScatter(e.dev, b.label, b.pack(e.dev))
+}
+
+var completionKernel = &device.Kernel{Name: "completion", Fixed: reduce.MustPlan("buckets:seq/fp32"), Fast: reduce.MustPlan("buckets:arrival/fp32"),
+	Run: runCompletion}
+
+func runCompletion(c *device.Call) {
+	order := c.Out[0].I32()
+	for i, b := range c.Order("buckets", len(order)).Tree(len(order)).Leaves() {
+		order[i] = int32(b)
+	}
+}
+
+// finish sends what was not, and waits for all.
+func (e *early) finish(dev *device.Device) {
+	for _, b := range e.Buckets {
+		if e.sent[b] == nil {
+			e.send(b)
+		}
+	}
+	if e.due == nil {
+		e.due = e.added
+	}
+	e.added, e.order = map[*device.Param]int{}, e.order[:0]
+	if len(e.Buckets) == 0 {
+		return
+	}
+	c := dev.Open("completion", completionKernel)
+	c.ReadScalar("buckets", float64(len(e.Buckets)))
+	order := c.Write("order", lowp.INT32, len(e.Buckets))
+	c.Do()
+	for _, i := range order.I32() {
+		b := e.Buckets[i]
+		b.shard = e.sent[b].Wait()
+		e.sent[b], e.missing[b] = nil, len(b.Params)
+		e.order = append(e.order, b)
+	}
+}
+
+// completed are the buckets in the order in which their sums were there.
+func (d *Distributed) completed() []*Bucket {
+	if d.early == nil {
+		return d.Buckets
+	}
+	return d.early.order
+}

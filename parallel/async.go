@@ -1,0 +1,107 @@
+package parallel
+
+import (
+	"firstbit/device"
+	"firstbit/reduce"
+)
+
+// Pending is a collective that was started and is not waited for yet. Until then its destination is not to be read: parts of what
+// is to come are there, which ones the Schedule says, and the rest is what it held before.
+//
+// Members meet where they start it, so that what is there early depends on no machine's timing; time is simulated, and none is lost.
+type Pending struct {
+	dev     *device.Device
+	label   string
+	call    *device.Call // that started it; nil: there is nothing to wait for
+	in      []device.Arg
+	scalars []device.Scalar
+	plan    reduce.Plan
+	y       *device.Tensor // the destination
+	result  *device.Tensor
+	ends    []int  // rows at which the parts end
+	there   []bool // by part
+}
+
+// StartReduceScatter is ReduceScatter, to be waited for. x must stay as it is until then.
+func (m Member) StartReduceScatter(dev *device.Device, label string, x *device.Tensor) *Pending {
+	if m.Size() == 1 {
+		return &Pending{y: x}
+	}
+	c := m.reduceScatter(dev, label, x)
+	ends := make([]int, m.Size())
+	for i := range ends {
+		_, ends[i] = Shard(c.Out[0].Len(), m.Size(), i)
+	}
+	return start(dev, label, c, ends)
+}
+
+// StartAllToAll is AllToAll, to be waited for. x must stay as it is until then.
+func (m Member) StartAllToAll(dev *device.Device, label string, x *device.Tensor, send, receive []int) *Pending {
+	if m.Size() == 1 {
+		return &Pending{y: x}
+	}
+	c := m.allToAll(dev, label, x, send, receive)
+	ends, at := make([]int, m.Size()), 0
+	for i, n := range receive {
+		at += n
+		ends[i] = at
+	}
+	return start(dev, label, c, ends)
+}
+
+// start runs a Call whose result goes to the destination part by part.
+func start(dev *device.Device, label string, c *device.Call, ends []int) *Pending {
+	y := c.Out[0].Tensor
+	p := &Pending{dev: dev, label: label, call: c, y: y, result: device.NewTensor(y.Format, y.Shape()...), ends: ends, there: make([]bool, len(ends)),
+		in: append([]device.Arg{}, c.In...), scalars: append([]device.Scalar{}, c.Scalars...)}
+	c.Flags |= device.AsyncPending
+	meet := c.Body
+	c.Body = func(c *device.Call) {
+		c.Out[0].Tensor = p.result
+		meet(c)
+		c.Out[0].Tensor, p.plan = y, c.Plan
+		order := c.Arrival("parts", len(ends))
+		for _, i := range order[:c.Arrival("there", len(ends)+1)[0]] {
+			p.bring(i)
+		}
+	}
+	c.Do()
+	return p
+}
+
+// bring copies a part of the result to the destination.
+func (p *Pending) bring(part int) {
+	lo, w := 0, width(p.y)
+	if part > 0 {
+		lo = p.ends[part-1]
+	}
+	move(p.y, lo*w, p.result, lo*w, (p.ends[part]-lo)*w)
+	p.there[part] = true
+}
+
+// Wait brings what is not there yet, and returns the destination. It reads what the start did, so that it can be judged like a collective
+// that never was pending. Parts that are there already are not brought again: what overwrote them stays.
+func (p *Pending) Wait() *device.Tensor {
+	if p.call == nil {
+		return p.y
+	}
+	c := p.dev.OpenKind(device.Collective, p.label+".wait", p.call.Kernel)
+	c.Group = p.call.Group
+	for _, x := range p.in {
+		c.Read(x.Name, x.Tensor)
+	}
+	for _, s := range p.scalars {
+		c.ReadScalar(s.Name, s.Value)
+	}
+	c.Update("y", p.y)
+	c.Body = func(c *device.Call) {
+		c.Plan = p.plan
+		for i, there := range p.there {
+			if !there {
+				p.bring(i)
+			}
+		}
+	}
+	c.Do()
+	return p.y
+}
