@@ -63,3 +63,15 @@ func (f Format) FromBytes(b []byte) []float32 {
 	}
 	return x
 }
+
+// XORCodes is the XOR of bytes as int8, sign-extended: torch.hash_tensor of formats of a byte and less, which
+// are taken as int8.
+//
+// Source: FACTS §1; DESIGN §4.
+func XORCodes(b []byte) uint64 {
+	var x int8
+	for _, c := range b {
+		x ^= int8(c)
+	}
+	return uint64(int64(x))
+}

@@ -263,6 +263,16 @@ func TestBytesOfSmallFormats(t *testing.T) {
 	require.Equal(t, []float32{1, -2, 6, 0}, E2M1.FromBytes([]byte{0xc2, 0x07}))
 	require.Equal(t, []byte{127, 0}, E8M0.AppendBytes(nil, []float32{1, 0}))
 	require.Equal(t, []float32{1, 0x1p-127}, E8M0.FromBytes([]byte{127, 0}))
+	// FACTS §1: int8 [−128], int [−3,−2,−1,0], and codes of e4m3 and of packed e2m1.
+	for _, c := range []struct {
+		b    []byte
+		want uint64
+	}{
+		{nil, 0}, {[]byte{0x80}, 0xffffffffffffff80}, {[]byte{0xfd, 0xfe, 0xff, 0}, 0xfffffffffffffffc},
+		{E4M3.AppendBytes(nil, []float32{1, -2}), 0xfffffffffffffff8}, {E2M1.AppendBytes(nil, []float32{1, -2}), 0xffffffffffffffc2},
+	} {
+		require.Equal(t, c.want, XORCodes(c.b))
+	}
 	for _, c := range []struct {
 		f    Format
 		a, b float32
