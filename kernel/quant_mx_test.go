@@ -26,6 +26,18 @@ func TestMXScales(t *testing.T) {
 	}
 }
 
+// The float32 next to 1/448 gives no other scale than a division would, at any of a binade's amaxes; the one
+// above it would.
+func TestMXReciprocal(t *testing.T) {
+	for b := math.Float32bits(256); b < math.Float32bits(512); b++ {
+		if amax := math.Float32frombits(b); MXUp.Scale(amax) != lowp.PowerUp(amax/448) {
+			t.Fatalf("amax %v: %v, divided %v", amax, MXUp.Scale(amax), lowp.PowerUp(amax/448))
+		}
+	}
+	above := math.Nextafter32(1.0/448, 1)
+	require.NotEqual(t, MXUp.Scale(448), lowp.PowerUp(448*above), "negative control: another reciprocal")
+}
+
 // mxTwice quantises rows, dequantises and quantises again.
 func mxTwice(x []float32, rule MXRule) (codes, scales, again, scales2 []byte, y, y2 []float32) {
 	codes, scales, y = mxOnce(x, rule)

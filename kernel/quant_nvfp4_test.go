@@ -60,6 +60,12 @@ func TestNVBlockScaleIsNotADivision(t *testing.T) {
 	code, _ := NVBlockScale(0x1.86p-7, NVTensorScale(1.015625))
 	require.EqualValues(t, 0x4b, code)
 	require.EqualValues(t, 0x4a, lowp.E4M3.Encode(float32(0x1.86p-7)/6*NVTensorScale(1.015625)))
+	x := make([]float32, 32*NVBlock)
+	x[0], x[NVBlock] = 1.015625, 0x1.86p-7
+	_, scales, _ := nvOnce(x, nil)
+	require.EqualValues(t, 0x4b, scales[1])
+	QuantiseNVFP4Square(make([]byte, len(x)/2), scales, x, 2*NVBlock, NVTensorScale(Amax(x)))
+	require.EqualValues(t, 0x4b, scales[1])
 }
 
 // Squares have the same scale by rows and by columns: the transpose's copy is the transposed copy.
