@@ -148,3 +148,17 @@ func TestLayoutsLeaveOutSumsOfOtherTerms(t *testing.T) {
 	require.True(t, r.Identical)
 	require.Equal(t, 1, r.Shared)
 }
+
+// What adds up other inputs is another sum, whatever its form; how ranks come to one is the layout's.
+func TestLayoutsLeaveOutSumsOfParts(t *testing.T) {
+	run := func(layout string, rows int, sum string) *trace.Trace {
+		dw := shaped(op("dw", "x=1", sum), 8)
+		dw.In[0].Shape = []int{rows}
+		return laid(layout, 1, 1, []trace.Record{dw, meeting("all", "norm", "1", sum), rec("metric", "", "loss", l("value=L"), nil)})
+	}
+	require.False(t, layouts(t, run("dp=1", 8, "1"), run("dp=1,cp=2", 8, "2")).Identical)
+	r := layouts(t, run("dp=1", 8, "1"), run("dp=1,cp=2", 4, "2"))
+	require.True(t, r.Identical)
+	require.Equal(t, 1, r.Shared)
+	require.Equal(t, 2, r.LeftOut)
+}

@@ -133,6 +133,23 @@ func TestFirstIsByHappensBefore(t *testing.T) {
 	require.Len(t, r.Roots, 2)
 }
 
+// Two origins, of which one happened before the other though its bits did not reach it: the first in time is the one to look at.
+func TestFirstOfTwoOrigins(t *testing.T) {
+	run := func(x string, told bool) *trace.Trace {
+		later := []trace.Record{op("z", "x=0", x)}
+		before := []trace.Record{op("a", "x=0", "1"), op("q", "x=0", x)}
+		if told {
+			before = append(before, send("0", "1"))
+			later = append([]trace.Record{recv("1", "1")}, later...)
+		}
+		return traceOf("op", later, before)
+	}
+	require.Equal(t, 0, compareRanks(t, run("1", false), run("2", false)).First.Rank)
+	r := compareRanks(t, run("1", true), run("2", true))
+	require.Equal(t, 1, r.First.Rank)
+	require.Len(t, r.Roots, 2)
+}
+
 func TestEarliest(t *testing.T) {
 	lanes := [][]trace.Record{
 		{op("a", "x=0", "1"), meeting("g", "m", "1", "1"), op("b", "x=0", "1")},
@@ -174,4 +191,11 @@ func TestTogether(t *testing.T) {
 	require.Equal(t, "pp=1", together([]int{4, 5, 6, 7}, at))
 	require.Empty(t, together([]int{0, 7}, at))
 	require.Empty(t, together(nil, at))
+	for r := range 4 {
+		at[r] = device.Coord{DP: r / 2, EP: r / 2}
+	}
+	for r := 4; r < 8; r++ {
+		delete(at, r)
+	}
+	require.Equal(t, "dp=1", together([]int{2, 3}, at), "one axis that says it all")
 }

@@ -142,8 +142,8 @@ func TestFirstReplicaIsByHappensBefore(t *testing.T) {
 		own := meeting("g", "x", "1", "1")
 		own.Kernel = "all_gather"
 		metric := func(v string) trace.Record { return rec("metric", "", "loss", l("value="+v), nil) }
-		return oneTrace("op", []trace.Record{op("a", "x=0", "1"), op("b", "x=0", "1"), own, metric("1")}, []trace.Record{gather, metric("1")},
-			[]trace.Record{own, metric("1")}, []trace.Record{own, metric(after)})
+		return oneTrace("op", []trace.Record{own, metric(after)}, []trace.Record{op("a", "x=0", "1"), op("b", "x=0", "1"), gather, metric("1")},
+			[]trace.Record{own, metric("1")}, []trace.Record{own, metric("1")})
 	}
 	r, err := Replicas(ranks("2", "3"))
 	require.NoError(t, err)
