@@ -157,7 +157,7 @@ func execute(c *Call) {
 	}
 	for i := range c.Out {
 		t := c.Out[i].Tensor
-		if t.f32 != nil {
+		if t.f32 != nil && t.Format.Bits() > 8 { // quantisers write codes, which are of the format
 			t.Format.RoundSlice(t.f32)
 		}
 		if len(c.Out) == 1 {

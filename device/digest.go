@@ -62,12 +62,18 @@ func (t *Tensor) Digest(buf []byte) Digest {
 }
 
 // XOR is torch.hash_tensor mode 0: floats widened to float64 and taken as bits, integers
-// sign-extended, XOR over the elements. It is blind to order, pairs and zeros; a
+// sign-extended, codes of eight bits or fewer as the bytes that hold them, XOR over the elements. It is blind to order, pairs and zeros; a
 // Digest beside it is not.
 //
 // Source: FACTS §1.
 func (t *Tensor) XOR() uint64 {
 	var x uint64
+	if t.f32 != nil && t.Format.Bits() <= 8 {
+		for _, b := range t.Bytes(nil) {
+			x ^= uint64(int64(int8(b)))
+		}
+		return x
+	}
 	for _, v := range t.f32 {
 		x ^= math.Float64bits(float64(v))
 	}

@@ -94,7 +94,9 @@ func correlation(a, b []float64) float64 {
 func TestIndexedMasksAreIndependent(t *testing.T) {
 	const rate, rows, cols, least = 0.25, 128, 64, 6
 	base := Rows{Seed: 1, Sample: 10, Tokens: rows}
-	draw := func(r Rows, scope string, step int) []float64 { return indexedMask(Dropout, rate, r, scope, step, rows, cols) }
+	draw := func(r Rows, scope string, step int) []float64 {
+		return indexedMask(Dropout, rate, r, scope, step, rows, cols)
+	}
 	with := func(change func(*Rows)) Rows { r := base; change(&r); return r }
 	one := draw(base, "layers.1", 3)
 	dropped := 0

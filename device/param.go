@@ -31,6 +31,9 @@ type Param struct {
 	// Added hears when Accumulate has added to Grad; nil: nobody waits for it.
 	Added func()
 
+	// Quant is there if the products of the weight run on quantised operands.
+	Quant *Quantised
+
 	// Apart keeps a gradient for each use of a step in Uses, so that they can be added over
 	// microbatches and ranks before they meet.
 	Apart bool

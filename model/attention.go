@@ -42,9 +42,9 @@ const segments = 8
 // Forward is the layer.
 func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	a.x = a.TP.Gather(dev, "x.gather", x, 1)
-	a.q = dev.MatMulNN("wq", a.x, a.Wq.W)
-	a.k = a.CP.Gather(dev, "k.gather", dev.MatMulNN("wk", a.x, a.Wk.W), a.Shape.B)
-	a.v = a.CP.Gather(dev, "v.gather", dev.MatMulNN("wv", a.x, a.Wv.W), a.Shape.B)
+	a.q = dev.Linear("wq", a.x, a.Wq)
+	a.k = a.CP.Gather(dev, "k.gather", dev.Linear("wk", a.x, a.Wk), a.Shape.B)
+	a.v = a.CP.Gather(dev, "v.gather", dev.Linear("wv", a.x, a.Wv), a.Shape.B)
 	c := dev.Open("attention", attention)
 	c.Read("q", a.q)
 	c.Read("k", a.k)
@@ -54,7 +54,7 @@ func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor
 	s := a.Shape
 	a.probs = c.Write("probs", device.MasterFormat(x.Format), s.B, s.H, s.T/a.CP.Size(), s.T)
 	c.Do()
-	y := dev.ShardNN("wo", a.o, a.Wo.W, a.TP.Size())
+	y := dev.LinearPart("wo", a.o, a.Wo, a.TP.Size())
 	return a.TP.Scatter(dev, "wo.scatter", y, 1, x.Format)
 }
 
@@ -73,19 +73,19 @@ func (a *Attention) Backward(dev *device.Device, dy *device.Tensor) *device.Tens
 	format := dy.Format
 	dy = a.TP.Gather(dev, "dy.gather", dy, 1)
 	// forward: y = o·Wo
-	do := dev.MatMulNT("wo.dx", dy, a.Wo.W)
-	dev.Accumulate("wo.grad", a.Wo, dev.MatMulTN("wo.dw", a.o, dy))
+	do := dev.LinearDX("wo.dx", dy, a.Wo)
+	dev.Accumulate("wo.grad", a.Wo, dev.LinearDW("wo.dw", a.o, dy, a.Wo))
 	dq, dk, dv := a.attentionBackward(dev, do)
 	// forward: q, k, v = x·Wq, x·Wk, x·Wv
-	dev.Accumulate("wq.grad", a.Wq, dev.MatMulTN("wq.dw", a.x, dq))
-	dev.Accumulate("wk.grad", a.Wk, dev.MatMulTN("wk.dw", a.x, dk))
-	dev.Accumulate("wv.grad", a.Wv, dev.MatMulTN("wv.dw", a.x, dv))
+	dev.Accumulate("wq.grad", a.Wq, dev.LinearDW("wq.dw", a.x, dq, a.Wq))
+	dev.Accumulate("wk.grad", a.Wk, dev.LinearDW("wk.dw", a.x, dk, a.Wk))
+	dev.Accumulate("wv.grad", a.Wv, dev.LinearDW("wv.dw", a.x, dv, a.Wv))
 	tp := a.TP.Size()
-	dxq := a.TP.Scatter(dev, "wq.dx.scatter", dev.ShardNT("wq.dx", dq, a.Wq.W, tp), 1, format)
-	dxk := a.TP.Scatter(dev, "wk.dx.scatter", dev.ShardNT("wk.dx", dk, a.Wk.W, tp), 1, format)
+	dxq := a.TP.Scatter(dev, "wq.dx.scatter", dev.LinearDXPart("wq.dx", dq, a.Wq, tp), 1, format)
+	dxk := a.TP.Scatter(dev, "wk.dx.scatter", dev.LinearDXPart("wk.dx", dk, a.Wk, tp), 1, format)
 	// x feeds q, k and v; their gradients meet here, in this order.
 	dx := dev.Sum("dx_qk", dxq, dxk)
-	return dev.Sum("dx", dx, a.TP.Scatter(dev, "wv.dx.scatter", dev.ShardNT("wv.dx", dv, a.Wv.W, tp), 1, format))
+	return dev.Sum("dx", dx, a.TP.Scatter(dev, "wv.dx.scatter", dev.LinearDXPart("wv.dx", dv, a.Wv, tp), 1, format))
 }
 
 // attentionBackward is the gradients of o = softmax(q·kᵀ/√P)·v for the rank's rows. The queries of every context-parallel

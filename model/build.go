@@ -127,7 +127,7 @@ func (m *Model) depth(k int, inner string) *Depth {
 	}
 	d := &Depth{Embed: Embedding{W: m.Embed.W, TP: m.rank.TP()}, Head: m.head()}
 	d.ENorm, d.HNorm = m.norm(weights+"enorm.w"), m.norm(weights+"hnorm.w")
-	d.Proj = m.whole(weights+"proj", weight, 2*m.Width, m.Width)
+	d.Proj = m.whole(weights+"proj", linear, 2*m.Width, m.Width)
 	d.Blocks = m.blocks(inner, scope, weights, 0)
 	d.Norm = m.norm(weights + "norm.w")
 	return d
@@ -167,10 +167,10 @@ func (m *Model) mixer(letter rune, scope, weights string) mixer {
 func (m *Model) attention(scope string) *Attention {
 	c, p, n := m.Config, m.P(), m.rank.TP().Size()
 	a := &Attention{TP: m.rank.TP(), CP: m.rank.CP(),
-		Wq:    m.part(scope+".wq", weight, []int{c.Width, c.Heads * p}, m.tp(1)),
-		Wk:    m.part(scope+".wk", weight, []int{c.Width, c.KVHeads * p}, m.tp(1)),
-		Wv:    m.part(scope+".wv", weight, []int{c.Width, c.KVHeads * p}, m.tp(1)),
-		Wo:    m.part(scope+".wo", weight, []int{c.Heads * p, c.Width}, m.tp(0)),
+		Wq:    m.part(scope+".wq", linear, []int{c.Width, c.Heads * p}, m.tp(1)),
+		Wk:    m.part(scope+".wk", linear, []int{c.Width, c.KVHeads * p}, m.tp(1)),
+		Wv:    m.part(scope+".wv", linear, []int{c.Width, c.KVHeads * p}, m.tp(1)),
+		Wo:    m.part(scope+".wo", linear, []int{c.Heads * p, c.Width}, m.tp(0)),
 		Shape: kernel.AttentionShape{H: c.Heads / n, KV: c.KVHeads / n, P: p},
 	}
 	m.attentions = append(m.attentions, a)
@@ -180,19 +180,19 @@ func (m *Model) attention(scope string) *Attention {
 func (m *Model) mamba(scope string) *ssm.Mamba {
 	c, n := m.SSM, m.rank.TP().Size()
 	l := &ssm.Mamba{Config: c, Eps: m.Eps, TP: m.rank.TP(), CP: m.rank.CP(),
-		InProj:   m.part(scope+".in_proj", weight, []int{m.Width, c.Projected()}, m.tp(1)),
+		InProj:   m.part(scope+".in_proj", linear, []int{m.Width, c.Projected()}, m.tp(1)),
 		Conv:     m.part(scope+".conv.w", around0(c.Conv, true), []int{c.Channels(), c.Conv}, m.tp(0)),
 		ConvBias: m.part(scope+".conv.b", around0(c.Conv, false), []int{c.Channels()}, m.tp(0)),
 		DTBias:   m.part(scope+".dt_bias", stepGap, []int{c.Heads}, m.tp(0)), ALog: m.part(scope+".a_log", decayed, []int{c.Heads}, m.tp(0)),
 		Skip: m.part(scope+".d", skip, []int{c.Heads}, m.tp(0)), Norm: m.part(scope+".norm.w", one, []int{c.Inner()}, m.tp(0)),
-		OutProj: m.part(scope+".out_proj", weight, []int{c.Inner(), m.Width}, m.tp(0))}
+		OutProj: m.part(scope+".out_proj", linear, []int{c.Inner(), m.Width}, m.tp(0))}
 	l.Heads, l.Groups = c.Heads/n, c.Groups/n
 	m.mambas = append(m.mambas, l)
 	return l
 }
 
 func (m *Model) mlp(scope string, hidden int) *MLP {
-	return &MLP{TP: m.rank.TP(), W1: m.part(scope+".w1", weight, []int{m.Width, hidden}, m.tp(1)), W2: m.part(scope+".w2", weight, []int{hidden, m.Width}, m.tp(0))}
+	return &MLP{TP: m.rank.TP(), W1: m.part(scope+".w1", linear, []int{m.Width, hidden}, m.tp(1)), W2: m.part(scope+".w2", linear, []int{hidden, m.Width}, m.tp(0))}
 }
 
 // routerState is what a router carries from step to step besides its weights.
@@ -212,13 +212,13 @@ func (m *Model) moe(scope, weights string) *moe.MoE {
 	width := m.Width
 	if c.Latent > 0 {
 		width = c.Latent
-		l.Latent = &moe.Latent{Down: m.whole(weights+".latent.down", weight, m.Width, width)}
+		l.Latent = &moe.Latent{Down: m.whole(weights+".latent.down", linear, m.Width, width)}
 	}
 	l.Experts = moe.Experts{Config: c,
 		W1: m.expert(weights+".experts.w1", []int{c.Experts, width, c.Hidden}, 2),
 		W2: m.expert(weights+".experts.w2", []int{c.Experts, c.Hidden, width}, 1)}
 	if c.Latent > 0 {
-		l.Latent.Up = m.whole(weights+".latent.up", weight, width, m.Width)
+		l.Latent.Up = m.whole(weights+".latent.up", linear, width, m.Width)
 	}
 	if c.SharedHidden > 0 {
 		l.Shared = m.mlp(weights+".shared", c.SharedHidden)
@@ -234,7 +234,7 @@ func (m *Model) moe(scope, weights string) *moe.MoE {
 
 // expert is a weight of the experts; hidden is the dimension that expert-tensor parallelism cuts.
 func (w *Weights) expert(name string, shape []int, hidden int) *device.Param {
-	p := w.param(name, weight, shape, cutOf(0, w.rank.EP()), cutOf(hidden, w.rank.ETP()))
+	p := w.param(name, linear, shape, cutOf(0, w.rank.EP()), cutOf(hidden, w.rank.ETP()))
 	p.Expert = true
 	w.join(p, w.rank.Siblings())
 	return p
@@ -276,6 +276,9 @@ func (w *Weights) param(name string, in initializer, shape []int, cuts ...device
 	}
 	cuts = slices.DeleteFunc(cuts, func(c device.Cut) bool { return c.Parts == 1 })
 	p := device.NewPart(name, f, in.decay, shape, cuts...)
+	if in.linear {
+		w.quantised(p)
+	}
 	w.params, w.initials, w.byName[name] = append(w.params, p), append(w.initials, in), p
 	return p
 }

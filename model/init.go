@@ -13,6 +13,7 @@ type initializer struct {
 	kernel *device.Kernel
 	decay  bool // weight decay applies to it
 	master bool // kept at master width, whatever the precision
+	linear bool // its products may run on quantised operands
 	a, b   float64
 	value  func(s *rng.Stream, a, b float64) float64
 }
@@ -21,6 +22,7 @@ func draws(name string) *device.Kernel { return &device.Kernel{Name: name} }
 
 var (
 	weight  = initializer{kernel: draws("normal"), decay: true, value: normal} // a: the standard deviation, set by the config
+	linear  = initializer{kernel: weight.kernel, decay: true, linear: true, value: normal}
 	one     = initializer{kernel: draws("fill"), a: 1, value: constant}
 	skip    = initializer{kernel: draws("fill"), master: true, a: 1, value: constant}
 	stepGap = initializer{kernel: draws("dt_bias"), master: true, a: 1e-3, b: 0.1, value: inverseSoftplus}

@@ -25,12 +25,12 @@ var (
 // Forward is the layer.
 func (m *MLP) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	m.x = m.TP.Gather(dev, "x.gather", x, 1) // (rows,D)
-	m.h = dev.MatMulNN("w1", m.x, m.W1.W)    // (rows,F/tp)
+	m.h = dev.Linear("w1", m.x, m.W1)        // (rows,F/tp)
 	c := dev.Open("act", relu2)
 	c.Read("x", m.h)
 	m.a = c.Write("y", m.h.Format, m.h.Shape()...) // (rows,F/tp)
 	c.Do()
-	y := dev.ShardNN("w2", m.a, m.W2.W, m.TP.Size())       // (rows,D)
+	y := dev.LinearPart("w2", m.a, m.W2, m.TP.Size())      // (rows,D)
 	return m.TP.Scatter(dev, "w2.scatter", y, 1, x.Format) // (rows/tp,D)
 }
 
@@ -39,8 +39,8 @@ func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
 	format := dy.Format
 	dy = m.TP.Gather(dev, "dy.gather", dy, 1) // (rows,D)
 	// forward: y = a·W2
-	da := dev.MatMulNT("w2.dx", dy, m.W2.W)                         // (rows,F/tp)
-	dev.Accumulate("w2.grad", m.W2, dev.MatMulTN("w2.dw", m.a, dy)) // (F/tp,D)
+	da := dev.LinearDX("w2.dx", dy, m.W2)                                 // (rows,F/tp)
+	dev.Accumulate("w2.grad", m.W2, dev.LinearDW("w2.dw", m.a, dy, m.W2)) // (F/tp,D)
 	// forward: a = relu²(h)
 	c := dev.Open("act.dx", relu2Backward)
 	c.Read("dy", da)
@@ -48,9 +48,9 @@ func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
 	dh := c.Write("dx", m.h.Format, m.h.Shape()...)
 	c.Do()
 	// forward: h = x·W1
-	dev.Accumulate("w1.grad", m.W1, dev.MatMulTN("w1.dw", m.x, dh)) // (D,F/tp)
-	dx := dev.ShardNT("w1.dx", dh, m.W1.W, m.TP.Size())             // (rows,D)
-	return m.TP.Scatter(dev, "w1.dx.scatter", dx, 1, format)        // (rows/tp,D)
+	dev.Accumulate("w1.grad", m.W1, dev.LinearDW("w1.dw", m.x, dh, m.W1)) // (D,F/tp)
+	dx := dev.LinearDXPart("w1.dx", dh, m.W1, m.TP.Size())                // (rows,D)
+	return m.TP.Scatter(dev, "w1.dx.scatter", dx, 1, format)              // (rows/tp,D)
 }
 
 // Params lists the weights.

@@ -25,6 +25,8 @@ type Weights struct {
 	dropout, jitter *device.Stream // nil: nothing draws from it
 	indexed         *uint64        // the seed of masks that depend on their tokens; nil: they come from the streams
 	format          lowp.Format
+	quant           *device.Recipe // of linear layers; nil: their products run on what there is
+	high            []string       // GLOBs of weights that it leaves alone
 	rank            parallel.Rank
 	canonical       bool
 }

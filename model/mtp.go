@@ -46,7 +46,7 @@ type Depth struct {
 func (d *Depth) Forward(dev *device.Device, h, ids, labels *device.Tensor, run runner) (out, loss *device.Tensor) {
 	e := d.ENorm.Forward(dev.In("enorm"), d.Embed.Forward(dev, ids))
 	d.joined = dev.Concat("join", e, d.HNorm.Forward(dev.In("hnorm"), h)) // (B·T,2·D)
-	x := dev.MatMulNN("proj", d.joined, d.Proj.W)
+	x := dev.Linear("proj", d.joined, d.Proj)
 	out = d.Norm.Forward(dev, run.forward(dev, d.Blocks, 0, x))
 	return out, d.Head.Forward(dev, out, labels)
 }
@@ -61,8 +61,8 @@ func (d *Depth) Backward(dev *device.Device, dout *device.Tensor, scale float64,
 	}
 	dx := run.backward(dev, d.Blocks, 0, d.Norm.Backward(dev, dy))
 	// forward: x = [e, h]·proj
-	dev.Accumulate("proj.grad", d.Proj, dev.MatMulTN("proj.dw", d.joined, dx))
-	joined := dev.MatMulNT("proj.dx", dx, d.Proj.W)
+	dev.Accumulate("proj.grad", d.Proj, dev.LinearDW("proj.dw", d.joined, dx, d.Proj))
+	joined := dev.LinearDX("proj.dx", dx, d.Proj)
 	dev.Split("join.dx", joined, d.halves[:], d.ENorm.W.W.Len(), d.HNorm.W.W.Len())
 	d.Embed.Backward(dev, d.ENorm.Backward(dev.In("enorm"), d.halves[0]))
 	return d.HNorm.Backward(dev.In("hnorm"), d.halves[1])

@@ -53,7 +53,7 @@ var (
 // Forward runs every routed row through its expert.
 func (x *Experts) Forward(dev *device.Device, rows, prob, offsets *device.Tensor) *device.Tensor {
 	x.x, x.prob, x.offsets = rows, prob, offsets
-	x.h = grouped(dev, "w1", groupedNN, rows, x.W1.W, offsets, rows.Format, x.W1.W.Cols()) // (R,F)
+	x.h = x.product(dev, "w1", groupedNN, rows, x.W1, rows.Format, x.W1.W.Cols()) // (R,F)
 
 	c := dev.Open("act", weightedReLU2)
 	c.Read("h", x.h)
@@ -61,7 +61,7 @@ func (x *Experts) Forward(dev *device.Device, rows, prob, offsets *device.Tensor
 	x.a = c.Write("a", x.h.Format, x.h.Shape()...) // (R,F)
 	c.Do()
 
-	return grouped(dev, "w2", groupedNN, x.a, x.W2.W, offsets, x.sumFormat(), rows.Cols()) // (R,D)
+	return x.product(dev, "w2", groupedNN, x.a, x.W2, x.sumFormat(), rows.Cols()) // (R,D)
 }
 
 // sumFormat is the format of sums over F: that of the rows, or master width where parts of a sum are still to meet.
@@ -78,12 +78,7 @@ func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *de
 	x.accumulate(dev, "w2.grad", "w2.dw", x.W2, x.a, dy)
 
 	// forward: a = p·relu²(h), h = x·W1; one kernel takes dy to dh and dprob.
-	c := dev.Open("w2.dx", groupedDProb)
-	c.Read("dy", dy)
-	c.Read("w2", x.W2.W)
-	c.Read("h", x.h)
-	c.Read("prob", x.prob)
-	c.Read("offsets", x.offsets)
+	c := x.readGradient(dev, dy)
 	c.ReadScalar("tile_m", float64(x.TileM))
 	c.ReadScalar("tile_n", float64(x.TileN))
 	c.ReadScalar("tile_sub", float64(x.TileSub))
@@ -92,16 +87,19 @@ func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *de
 	c.Do()
 
 	x.accumulate(dev, "w1.grad", "w1.dw", x.W1, x.x, dh)
-	return grouped(dev, "w1.dx", groupedNT, dh, x.W1.W, x.offsets, x.sumFormat(), x.x.Cols()), dprob
+	return x.product(dev, "w1.dx", groupedNT, dh, x.W1, x.sumFormat(), x.x.Cols()), dprob
 }
 
-// grouped is a grouped product whose output has n columns in format f.
-func grouped(dev *device.Device, label string, k *device.Kernel, x, w, offsets *device.Tensor, f lowp.Format, n int) *device.Tensor {
+// product is a grouped product whose output has n columns in format f.
+func (x *Experts) product(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *device.Param, f lowp.Format, n int) *device.Tensor {
+	if w.Quant != nil {
+		return x.quantised(dev, label, k, in, w, f, n)
+	}
 	c := dev.Open(label, k)
-	c.Read("x", x)
-	c.Read("w", w)
-	c.Read("offsets", offsets)
-	y := c.Write("y", f, x.Rows(), n)
+	c.Read("x", in)
+	c.Read("w", w.W)
+	c.Read("offsets", x.offsets)
+	y := c.Write("y", f, in.Rows(), n)
 	c.Do()
 	return y
 }
@@ -125,6 +123,9 @@ func (x *Experts) accumulate(dev *device.Device, label, of string, w *device.Par
 
 // weightGrad is a weight's gradient from the rows of one source; of one source, from all.
 func (x *Experts) weightGrad(dev *device.Device, label string, w *device.Param, in, dy *device.Tensor, source int) *device.Tensor {
+	if w.Quant != nil {
+		return x.quantisedWeight(dev, label, w, in, dy)
+	}
 	c := dev.Open(label, groupedWeight)
 	c.Read("x", in)
 	c.Read("dy", dy)
@@ -205,7 +206,11 @@ func runGroupedDProb[T libm.Float](c *device.Call) {
 	f, d := h.Cols(), dy.Cols()
 	// dh first holds the product; the epilogue replaces each element after its last use.
 	kernel.GroupedMatMul(dh, device.Data[T](dy), device.Data[T](w2), offsets, d, f, true, c.Fold("k", d))
+	dprobEpilogue(c, dprob, dh, h, prob, offsets, f)
+}
 
+// dprobEpilogue makes dh and dprob of a product that lies in dh.
+func dprobEpilogue[T libm.Float](c *device.Call, dprob, dh []T, h, prob *device.Tensor, offsets []int32, f int) {
 	tiling := kernel.Tiling{M: int(c.Scalar("tile_m")), N: int(c.Scalar("tile_n")), Sub: int(c.Scalar("tile_sub")), Grid: c.Plan.Int("grid")}
 	tiles := tiling.Tiles(offsets, f)
 	var dispatch []int

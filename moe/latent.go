@@ -22,7 +22,7 @@ func (l *Latent) In(dev *device.Device, x *device.Tensor) *device.Tensor {
 		return x
 	}
 	l.x = x
-	return dev.MatMulNN("down", x, l.Down.W) // (T,L)
+	return dev.Linear("down", x, l.Down) // (T,L)
 }
 
 // Out takes what was combined back to D.
@@ -31,7 +31,7 @@ func (l *Latent) Out(dev *device.Device, y *device.Tensor) *device.Tensor {
 		return y
 	}
 	l.y = y
-	return dev.MatMulNN("up", y, l.Up.W) // (T,D)
+	return dev.Linear("up", y, l.Up) // (T,D)
 }
 
 // OutBackward takes dy to what was combined.
@@ -40,8 +40,8 @@ func (l *Latent) OutBackward(dev *device.Device, dy *device.Tensor) *device.Tens
 		return dy
 	}
 	// forward: out = y·Up
-	dev.Accumulate("up.grad", l.Up, dev.MatMulTN("up.dw", l.y, dy)) // (L,D)
-	return dev.MatMulNT("up.dx", dy, l.Up.W)                        // (T,L)
+	dev.Accumulate("up.grad", l.Up, dev.LinearDW("up.dw", l.y, dy, l.Up)) // (L,D)
+	return dev.LinearDX("up.dx", dy, l.Up)                                // (T,L)
 }
 
 // InBackward takes the gradient of what was dispatched to x.
@@ -50,6 +50,6 @@ func (l *Latent) InBackward(dev *device.Device, d *device.Tensor) *device.Tensor
 		return d
 	}
 	// forward: in = x·Down
-	dev.Accumulate("down.grad", l.Down, dev.MatMulTN("down.dw", l.x, d)) // (D,L)
-	return dev.MatMulNT("down.dx", d, l.Down.W)                          // (T,D)
+	dev.Accumulate("down.grad", l.Down, dev.LinearDW("down.dw", l.x, d, l.Down)) // (D,L)
+	return dev.LinearDX("down.dx", d, l.Down)                                    // (T,D)
 }

@@ -6,8 +6,8 @@ import "firstbit/device"
 func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor {
 	dout = m.TP.Gather(dev, "out_proj.dx.gather", dout, 1)
 	// forward: out = normed·out_proj
-	dnormed := dev.MatMulNT("out_proj.dx", dout, m.OutProj.W) // (B·T,I)
-	dev.Accumulate("out_proj.grad", m.OutProj, dev.MatMulTN("out_proj.dw", m.normed, dout))
+	dnormed := dev.LinearDX("out_proj.dx", dout, m.OutProj) // (B·T,I)
+	dev.Accumulate("out_proj.grad", m.OutProj, dev.LinearDW("out_proj.dw", m.normed, dout, m.OutProj))
 	// forward: normed = norm(y·silu(z))
 	dy, dz := m.gateBackward(dev, dnormed)
 	// forward: y = scan(x, b, c, dt, la) + d·x
@@ -18,8 +18,8 @@ func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor
 	dxbc := m.convolveBackward(dev, dact)
 	// forward: z, xbc, raw = split(in·in_proj)
 	dp := dev.ConcatGroups("split.dx", m.Groups, dz, dxbc, draw) // (B·T,I+C+H)
-	dev.Accumulate("in_proj.grad", m.InProj, dev.MatMulTN("in_proj.dw", m.in, dp))
-	part := dev.ShardNT("in_proj.dx", dp, m.InProj.W, m.TP.Size())
+	dev.Accumulate("in_proj.grad", m.InProj, dev.LinearDW("in_proj.dw", m.in, dp, m.InProj))
+	part := dev.LinearDXPart("in_proj.dx", dp, m.InProj, m.TP.Size())
 	return m.TP.Scatter(dev, "in_proj.dx.scatter", part, 1, m.in.Format)
 }
 

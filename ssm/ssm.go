@@ -44,7 +44,7 @@ func (m *Mamba) Params() []*device.Param {
 // Forward is the layer.
 func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
 	m.in = m.TP.Gather(dev, "in_proj.gather", in, 1)
-	p := dev.MatMulNN("in_proj", m.in, m.InProj.W) // (B·T,I+C+H)
+	p := dev.Linear("in_proj", m.in, m.InProj) // (B·T,I+C+H)
 	dev.SplitGroups("split", p, m.projected[:], m.Groups, m.Inner(), m.Channels(), m.Heads)
 	m.z, m.xbc, m.raw = m.projected[0], m.projected[1], m.projected[2]
 	m.before = m.stepsBefore(dev, m.xbc)
@@ -56,7 +56,7 @@ func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
 	m.y = y
 	m.passState(dev, last)
 	m.gate(dev)
-	part := dev.ShardNN("out_proj", m.normed, m.OutProj.W, m.TP.Size())
+	part := dev.LinearPart("out_proj", m.normed, m.OutProj, m.TP.Size())
 	return m.TP.Scatter(dev, "out_proj.scatter", part, 1, in.Format)
 }
 

@@ -18,7 +18,10 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 	}
 	number := func(n int) string { return fmt.Sprint(n) }
 	share := l.TP * l.CP
+	_, quantised := schemes[c.Precision]
 	switch {
+	case quantised:
+		return bad("precision", c.Precision, "fp32 or bf16", "a tensor's amax, its history, blocks of tokens and what is mixed over them depend on which tokens a rank has")
 	case c.Precision == "fp64":
 		return bad("precision", c.Precision, "fp32 or bf16", "sums of squares are exact in float64 only for fp32")
 	case !powerOfTwo(l.DP):

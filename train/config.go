@@ -23,10 +23,11 @@ type Config struct {
 	Batch     int          `json:"batch"`     // sequences of a microbatch
 	Micro     int          `json:"micro"`     // microbatches of a step
 	Seq       int          `json:"seq"`       // tokens of a sequence
-	Precision string       `json:"precision"` // fp32, bf16, or fp64 for references
-	Data      string       `json:"data"`      // a text file, folder or token file; empty: the embedded corpus
-	Streams   string       `json:"streams"`   // of dropout and jitter: rank, a rank's own, or indexed by tokens; empty: indexed if canonical, else rank
-	Weights   string       `json:"weights"`   // a nemotron_h folder whose weights the run begins with; empty: drawn
+	Precision string       `json:"precision"` // fp32, bf16, fp64 for references, or bf16 with linear layers in fp8, mxfp8 or nvfp4
+	Quant     Quant        `json:"quant"`
+	Data      string       `json:"data"`    // a text file, folder or token file; empty: the embedded corpus
+	Streams   string       `json:"streams"` // of dropout and jitter: rank, a rank's own, or indexed by tokens; empty: indexed if canonical, else rank
+	Weights   string       `json:"weights"` // a nemotron_h folder whose weights the run begins with; empty: drawn
 	Model     model.Config `json:"model"`
 	Optim     optim.Config `json:"optim"`
 	Cluster   Cluster      `json:"cluster"`
@@ -41,7 +42,7 @@ type Cluster struct {
 }
 
 // Precisions are the values of Config.Precision.
-var Precisions = []string{"fp32", "bf16", "fp64"}
+var Precisions = []string{"fp32", "bf16", "fp64", "fp8", "mxfp8", "nvfp4"}
 
 // StreamModes are the values of Config.Streams besides the empty one.
 var StreamModes = []string{"rank", "indexed"}
@@ -63,6 +64,9 @@ func (c Config) Validate() error {
 		}
 	}
 	if _, err := c.Format(); err != nil {
+		return err
+	}
+	if err := c.Quant.validate(); err != nil {
 		return err
 	}
 	if c.Streams != "" && !slices.Contains(StreamModes, c.Streams) {
@@ -114,9 +118,13 @@ func (c Config) activations() int64 {
 // Format is the format of weights and activations.
 func (c Config) Format() (lowp.Format, error) {
 	for _, p := range Precisions {
-		if c.Precision == p {
-			return lowp.Parse(p)
+		if c.Precision != p {
+			continue
 		}
+		if _, ok := schemes[p]; ok {
+			return lowp.BF16, nil
+		}
+		return lowp.Parse(p)
 	}
 	return 0, fmt.Errorf("precision: %q: must be one of %s", c.Precision, strings.Join(Precisions, ", "))
 }
@@ -194,6 +202,8 @@ func kindName(k reflect.Kind) string {
 		return "number"
 	case reflect.String:
 		return "text"
+	case reflect.Slice:
+		return `list such as ["*.attn.*"]`
 	}
 	return "whole number"
 }

@@ -33,6 +33,7 @@ type Trainer struct {
 	sampler  *data.Sampler
 	step     int
 	losses   losses
+	restored bool            // what follows from the masters is still to be made
 	order    []parallel.Step // of the pipeline
 	buf      []byte
 }
@@ -75,6 +76,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 		w.Index(c.Seed)
 	}
 	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, sampler: sampler, weights: w}
+	t.recipe(canonical)
 	for i := range w.Pieces() {
 		t.pieces = append(t.pieces, &piece{lanes: []*model.Model{w.Piece(i)}, in: map[int]int{}})
 	}
@@ -92,7 +94,11 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	}
 	dev.At(0, 0, device.Init)
 	w.Init(dev, func(name string) *rng.Stream { return rng.New(c.Seed, name+t.of(name)) })
-	return t, t.load()
+	if err := t.load(); err != nil {
+		return t, err
+	}
+	t.quantise()
+	return t, nil
 }
 
 // of is the place for which a stream is a rank's own: its tensor- and pipeline-parallel ranks, or experts, draw other numbers.
@@ -104,7 +110,7 @@ func (t *Trainer) of(stream string) string {
 		}
 	}
 	switch stream {
-	case "dropout.tp":
+	case "dropout.tp", "sr":
 		add("tp", at.TP)
 	case "jitter.ep":
 		add("ep", at.EP)
@@ -127,6 +133,11 @@ func (t *Trainer) Routers() (routers []model.Routed) {
 
 // Step is one iteration: microbatches forward and backward, then the update.
 func (t *Trainer) Step() Result {
+	if t.restored {
+		t.dev.At(t.step, 0, device.Load)
+		t.quantise()
+		t.restored = false
+	}
 	t.step++
 	t.records()
 	for _, p := range t.weights.Params() {
@@ -143,6 +154,8 @@ func (t *Trainer) Step() Result {
 			r.UpdateBias(at)
 		}
 	}
+	t.updateScales()
+	t.quantise()
 	t.consumed += int64(t.Batch * t.Microbatches())
 	return t.metrics(norm)
 }

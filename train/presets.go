@@ -34,7 +34,7 @@ func Preset(name string) (Config, error) {
 
 func base() Config {
 	return Config{
-		Seed: 1, Steps: 50, Batch: 4, Micro: 1, Seq: 32, Precision: "fp32",
+		Seed: 1, Steps: 50, Batch: 4, Micro: 1, Seq: 32, Precision: "fp32", Quant: Quant{Scaling: "current", History: 16, Rule: "up", High: []string{}},
 		Model: model.Config{
 			Pattern: "M*E-E/*E", Vocab: 256, Width: 32, Heads: 4, KVHeads: 2, Hidden: 64, Eps: 1e-5, InitStd: 0.08,
 			MTP: model.MTPConfig{Depths: 1, Factor: 0.3},

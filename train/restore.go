@@ -83,6 +83,7 @@ func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 			t.step = int(numberOf(s.Tensor))
 		}
 	}
+	t.restored = true
 	return nil
 }
 

@@ -38,11 +38,15 @@ func (t *Trainer) States() []State {
 		}
 		s = append(s, State{r.Scope + ".bias", r.Bias}, State{r.Scope + ".tokens", r.Tokens})
 	}
+	s = append(s, t.scales()...)
 	for _, stream := range t.weights.Streams() {
 		s = append(s, State{"rng." + stream.Name, stream.State})
 	}
 	return append(s, State{positionState, numberTensor(t.consumed)})
 }
+
+// shown lists the states, and the copies of weights that follow from them.
+func (t *Trainer) shown() []State { return append(t.States(), t.copies()...) }
 
 func (t *Trainer) showsState() bool { return t.StateAt != nil && t.StateAt(t.step) }
 
@@ -53,7 +57,7 @@ func (t *Trainer) records() {
 	}
 	t.dev.At(t.step, 0, device.Init)
 	dev := t.dev.In("state")
-	for _, s := range t.States() {
+	for _, s := range t.shown() {
 		c := dev.OpenKind(device.State, s.Name, stateKernel)
 		c.Update("value", s.Tensor)
 		c.Do()
@@ -65,7 +69,7 @@ func (t *Trainer) records() {
 func (t *Trainer) stateDigest() string {
 	c := t.dev.OpenKind(device.Metric, "state", valueKernel)
 	if t.showsState() {
-		for _, s := range t.States() {
+		for _, s := range t.shown() {
 			c.Read(s.Name, s.Tensor)
 		}
 	}
@@ -79,7 +83,7 @@ func (t *Trainer) stateDigest() string {
 
 func (t *Trainer) fingerprint(dst []int32) {
 	h := xxh3.New()
-	for _, s := range t.States() {
+	for _, s := range t.shown() {
 		if need := 8 * s.Len(); cap(t.buf) < need {
 			t.buf = make([]byte, 0, need)
 		}

@@ -1,0 +1,145 @@
+package device
+
+import (
+	"firstbit/kernel"
+	"firstbit/lowp"
+	"firstbit/rng"
+)
+
+// Delayed is the scale of an operand by the amaxes of earlier steps. History and Scale are state of training; Amax is what this step
+// has seen so far.
+//
+// Source: TransformerEngine's delayed scaling, by the largest of the history, without a margin.
+type Delayed struct {
+	Name                 string
+	History, Scale, Amax *Tensor
+
+	label    string
+	gradient bool
+}
+
+func newDelayed(name string, history int, gradient bool) *Delayed {
+	d := &Delayed{Name: name, History: NewTensor(lowp.FP32, history), Scale: NewTensor(lowp.FP32, 1), Amax: NewTensor(lowp.FP32, 1),
+		label: name + ".scale", gradient: gradient}
+	d.Scale.f32[0] = 1
+	return d
+}
+
+var (
+	amaxKernel   = &Kernel{Name: "amax", Run: runAmax}
+	amaxPack     = &Kernel{Name: "amax.pack", Run: runAmaxPack}
+	amaxUnpack   = &Kernel{Name: "amax.unpack", Run: runAmaxUnpack}
+	delayedScale = map[bool]*Kernel{
+		false: {Name: "delayed_scale.e4m3", Run: func(c *Call) { runDelayedScale(c, lowp.E4M3) }},
+		true:  {Name: "delayed_scale.e5m2", Run: func(c *Call) { runDelayedScale(c, lowp.E5M2) }},
+	}
+)
+
+// amax counts x in.
+func (d *Device) amax(label string, x *Tensor, to *Delayed) {
+	c := d.Open(label, amaxKernel)
+	c.Read("x", x)
+	c.Read("amax", to.Amax)
+	c.Update("amax", to.Amax)
+	c.Do()
+}
+
+func runAmax(c *Call) {
+	amax := c.Out[0].f32
+	amax[0] = max(amax[0], kernel.Amax(c.In[0].f32))
+}
+
+// UpdateScales ends a step: largest takes the amaxes to the largest that any rank saw, histories move on, and scales are those of
+// the next step.
+func (d *Device) UpdateScales(all []*Delayed, largest func(*Device, *Tensor) *Tensor) {
+	c := d.Open("amax.pack", amaxPack)
+	for _, x := range all {
+		c.Read(x.Name, x.Amax)
+	}
+	seen := c.Write("amax", lowp.FP32, len(all))
+	c.Do()
+	c = d.Open("amax.unpack", amaxUnpack)
+	c.Read("amax", largest(d, seen))
+	for _, x := range all {
+		c.Update(x.Name, x.Amax)
+	}
+	c.Do()
+	for _, x := range all {
+		c := d.Open(x.label, delayedScale[x.gradient])
+		c.Read("amax", x.Amax)
+		c.Read("history", x.History)
+		c.Read("scale", x.Scale)
+		c.Update("history", x.History)
+		c.Update("scale", x.Scale)
+		c.Update("amax", x.Amax)
+		c.Do()
+	}
+}
+
+func runAmaxPack(c *Call) {
+	for i := range c.In {
+		c.Out[0].f32[i] = c.In[i].f32[0]
+	}
+}
+
+func runAmaxUnpack(c *Call) {
+	for i := range c.Out {
+		c.Out[i].f32[0] = c.In[0].f32[i]
+	}
+}
+
+func runDelayedScale(c *Call, f lowp.Format) {
+	history, scale, amax := c.Out[0].f32, c.Out[1].f32, c.Out[2].f32
+	history[0] = amax[0]
+	scale[0], _ = kernel.DelayedScale(f, history, scale[0], false, 0)
+	amax[0] = 0
+}
+
+// Words are random words, one for each element that is rounded stochastically: from a stream, or keyed by the place in the run.
+type Words struct {
+	*Stream        // nil: keyed
+	Seed    uint64 // of keyed words
+}
+
+var (
+	streamWords = &Kernel{Name: "words", Run: runStreamWords}
+	keyedWords  = &Kernel{Name: "words.indexed", Run: runKeyedWords}
+)
+
+func (w *Words) draw(d *Device, label string, x *Tensor) *Tensor {
+	if w.Stream == nil {
+		c := d.OpenKind(Draw, label, keyedWords)
+		c.ReadScalar("seed.high", float64(w.Seed>>32)) // a seed has more bits than a scalar
+		c.ReadScalar("seed.low", float64(uint32(w.Seed)))
+		words := c.Write("words", lowp.INT32, x.Shape()...)
+		c.Do()
+		return words
+	}
+	c := d.OpenKind(Draw, label, streamWords)
+	c.Read("stream", w.State)
+	words := c.Write("words", lowp.INT32, x.Shape()...)
+	c.Update("stream", w.State)
+	c.Do()
+	return words
+}
+
+func runStreamWords(c *Call) {
+	s := restore("", c.In[0].Tensor)
+	fillWords(c.Out[0].i32, s)
+	save(s, c.Out[1].Tensor)
+}
+
+// runKeyedWords draws from a stream keyed by the Call's place: which tokens a block holds depends on the layout, and so does
+// what they are rounded by.
+func runKeyedWords(c *Call) {
+	at, seed := c.ID.At, uint64(c.Scalar("seed.high"))<<32|uint64(c.Scalar("seed.low"))
+	s := rng.New(seed, "sr")
+	s.Seek(seed, c.key, uint64(c.ID.Step), uint64(c.ID.Micro), uint64(at.PP), uint64(at.DP), uint64(at.TP), uint64(at.CP), uint64(at.EP))
+	fillWords(c.Out[0].i32, s)
+}
+
+func fillWords(words []int32, s *rng.Stream) {
+	for i := range words {
+		words[i] = int32(uint32(s.Uint64() >> 32))
+	}
+}

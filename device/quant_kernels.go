@@ -1,0 +1,184 @@
+package device
+
+import (
+	"sync"
+
+	"firstbit/kernel"
+	"firstbit/lowp"
+	"firstbit/reduce"
+)
+
+// The quantisers. Their outputs are packed, scales and, for two levels of scales, global, the amax. A block ends where a row, a column
+// or an expert's rows do, whole or not.
+var (
+	quantScaled = map[lowp.Format]*Kernel{
+		lowp.E4M3: {Name: "quantise.e4m3", Run: runQuantScaled},
+		lowp.E5M2: {Name: "quantise.e5m2", Run: runQuantScaled},
+	}
+	// By the rule of scales, which another library may have otherwise.
+	quantMXRows    = [2]*Kernel{mxKernel("quantise.mx.rows", "rule=up|floor", runMXRows), mxKernel("quantise.mx.rows", "rule=floor|up", runMXRows)}
+	quantMXColumns = [2]*Kernel{mxKernel("quantise.mx.columns", "rule=up|floor", runMXColumns), mxKernel("quantise.mx.columns", "rule=floor|up", runMXColumns)}
+	quantNVRows    = &Kernel{Name: "quantise.nvfp4.rows", Run: runNVRows}
+	quantNVColumns = &Kernel{Name: "quantise.nvfp4.columns", Fixed: reduce.MustPlan("hadamard:seq/fp32"), Run: runNVColumns}
+	quantNVSquare  = &Kernel{Name: "quantise.nvfp4.square", Run: runNVSquare}
+)
+
+func mxKernel(name, rule string, run func(*Call)) *Kernel {
+	return &Kernel{Name: name, Fixed: reduce.MustPlan(rule), Run: run}
+}
+
+func (c *Call) mxRule() kernel.MXRule {
+	if c.Plan.Choice("rule") == "floor" {
+		return kernel.MXFloor
+	}
+	return kernel.MXUp
+}
+
+// has tells whether the Call reads a tensor of that name.
+func (c *Call) has(name string) bool {
+	for i := range c.In {
+		if c.In[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// groups are runs of rows with blocks of their own: of experts, and otherwise one.
+type groups struct {
+	n, each int
+	offsets []int32
+}
+
+// groupsOf are the groups of a tensor: of a weight its experts, of rows what the offsets say.
+func groupsOf(t *Tensor, offsets []int32) groups {
+	if offsets != nil {
+		return groups{n: len(offsets) - 1, offsets: offsets}
+	}
+	n := 1
+	if s := t.Shape(); len(s) == 3 {
+		n = s[0]
+	}
+	return groups{n: n, each: t.Rows() / n}
+}
+
+func (c *Call) offsets() []int32 {
+	if c.has("offsets") {
+		return c.Input("offsets").i32
+	}
+	return nil
+}
+
+func (g groups) rows(i int) (lo, hi int) {
+	if g.offsets != nil {
+		return int(g.offsets[i]), int(g.offsets[i+1])
+	}
+	return i * g.each, (i + 1) * g.each
+}
+
+// scratch is what quantisers need between their kernels.
+type scratch struct {
+	codes, scales []byte
+	x, y          []float32
+	words         []uint32
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func grow[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	return (*s)[:n]
+}
+
+// pad is x with rows filled up with zeros to a number of columns.
+func (s *scratch) pad(x []float32, cols, to int) []float32 {
+	if cols == to {
+		return x
+	}
+	y := grow(&s.x, len(x)/cols*to)
+	clear(y)
+	for r := range len(x) / cols {
+		copy(y[r*to:], x[r*cols:][:cols])
+	}
+	return y
+}
+
+// values writes what codes stand for, of rows that were padded.
+func (s *scratch) values(f lowp.Format, y []float32, codes []byte, cols, from int) {
+	if cols == from {
+		f.DecodeScaled(y, codes, 1)
+		return
+	}
+	all := grow(&s.y, len(y)/cols*from)
+	f.DecodeScaled(all, codes, 1)
+	for r := range len(y) / cols {
+		copy(y[r*cols:][:cols], all[r*from:])
+	}
+}
+
+func decodeEach(f lowp.Format, y []float32, codes []byte) {
+	for i, c := range codes {
+		y[i] = f.Decode(uint32(c))
+	}
+}
+
+// unused fills the scales of blocks that no expert has.
+func unused(f lowp.Format, y []float32) {
+	for i := range y {
+		y[i] = f.Decode(0)
+	}
+}
+
+// runQuantScaled has one scale for a tensor, and one for each expert's weight: by its amax, or what it is told.
+func runQuantScaled(c *Call) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	x, codes, inverses := c.In[0].f32, c.Out[0].Tensor, c.Out[1].f32
+	part := len(x) / max(len(inverses), 1)
+	for i := range inverses {
+		of := x[i*part:][:part]
+		scale, inverse := float32(0), float32(0)
+		if c.has("scale") {
+			scale = c.Input("scale").f32[0]
+			inverse = 1 / scale
+		} else {
+			scale, inverse = kernel.CurrentScale(codes.Format, kernel.Amax(of))
+		}
+		bytes := grow(&s.codes, part)
+		kernel.QuantiseScaled(codes.Format, bytes, of, scale)
+		codes.Format.DecodeScaled(codes.f32[i*part:][:part], bytes, 1)
+		inverses[i] = inverse
+	}
+}
+
+func runMXRows(c *Call) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	x, cols := c.In[0].Tensor, c.In[0].Cols()
+	wide := blocks(cols, kernel.MXBlock) * kernel.MXBlock
+	in := s.pad(x.f32, cols, wide)
+	codes, scales := grow(&s.codes, len(in)), grow(&s.scales, len(in)/kernel.MXBlock)
+	kernel.QuantiseMXRows(codes, scales, in, c.mxRule())
+	s.values(lowp.E4M3, c.Out[0].f32, codes, cols, wide)
+	decodeEach(lowp.E8M0, c.Out[1].f32, scales)
+}
+
+func runMXColumns(c *Call) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	x, d := c.In[0].Tensor, c.In[0].Cols()
+	g, to := groupsOf(x, c.offsets()), c.Out[1].f32
+	for i := range g.n {
+		lo, hi := g.rows(i)
+		n := blocks(hi-lo, kernel.MXBlock)
+		in := s.pad(x.f32[lo*d:hi*d], (hi-lo)*d, n*kernel.MXBlock*d)
+		codes, scales := grow(&s.codes, len(in)), grow(&s.scales, n*d)
+		kernel.QuantiseMXColumns(codes, scales, in, d, c.mxRule())
+		lowp.E4M3.DecodeScaled(c.Out[0].f32[lo*d:hi*d], codes, 1)
+		decodeEach(lowp.E8M0, to, scales)
+		to = to[n*d:]
+	}
+	unused(lowp.E8M0, to)
+}

@@ -1,0 +1,150 @@
+package device
+
+import (
+	"firstbit/kernel"
+	"firstbit/lowp"
+)
+
+// roundedBy are the words by which padded rows are rounded; nil: to nearest.
+func (c *Call) roundedBy(s *scratch, cols, wide int) []uint32 {
+	if !c.has("words") {
+		return nil
+	}
+	w := c.Input("words").i32
+	words := grow(&s.words, len(w)/cols*wide)
+	clear(words)
+	for r := range len(w) / cols {
+		for j, v := range w[r*cols:][:cols] {
+			words[r*wide+j] = uint32(v)
+		}
+	}
+	return words
+}
+
+func runNVRows(c *Call) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	x, cols := c.In[0].Tensor, c.In[0].Cols()
+	wide := blocks(cols, kernel.NVBlock) * kernel.NVBlock
+	in := s.pad(x.f32, cols, wide)
+	amax := kernel.Amax(in)
+	codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/kernel.NVBlock)
+	kernel.QuantiseNVFP4(codes, scales, in, kernel.NVTensorScale(amax), c.roundedBy(s, cols, wide))
+	s.values(lowp.E2M1, c.Out[0].f32, codes, cols, wide)
+	decodeEach(lowp.E4M3, c.Out[1].f32, scales)
+	c.Out[2].f32[0] = amax
+}
+
+func runNVSquare(c *Call) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	x, d := c.In[0].Tensor, c.In[0].Cols()
+	g, to := groupsOf(x, nil), c.Out[1].f32
+	wide, high := blocks(d, kernel.NVBlock)*kernel.NVBlock, blocks(g.each, kernel.NVBlock)*kernel.NVBlock
+	for i := range g.n {
+		lo, hi := g.rows(i)
+		in := x.f32[lo*d : hi*d]
+		amax := kernel.Amax(in)
+		if wide != d || high != g.each {
+			padded := grow(&s.x, high*wide)
+			clear(padded)
+			for r := range g.each {
+				copy(padded[r*wide:], in[r*d:][:d])
+			}
+			in = padded
+		}
+		codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/kernel.NVBlock/kernel.NVBlock)
+		kernel.QuantiseNVFP4Square(codes, scales, in, wide, kernel.NVTensorScale(amax))
+		s.values(lowp.E2M1, c.Out[0].f32[lo*d:hi*d], codes, d, wide)
+		decodeEach(lowp.E4M3, to, scales)
+		to = to[len(scales):]
+		c.Out[2].f32[i] = amax
+	}
+}
+
+// runNVColumns quantises blocks of 16 rows, each multiplied with the Hadamard matrix first. A block that is not whole is left
+// as it is, in both operands of a product, which the other blocks' matrices leave what it was.
+func runNVColumns(c *Call) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	x, d := c.In[0].Tensor, c.In[0].Cols()
+	g, size := groupsOf(x, c.offsets()), 0
+	for i := range g.n {
+		lo, hi := g.rows(i)
+		size += blocks(hi-lo, kernel.NVBlock) * kernel.NVBlock * d
+	}
+	all := s.transformed(c, x.f32, d, size, g)
+	amax := kernel.Amax(all)
+	codes, scales := grow(&s.codes, size/2), grow(&s.scales, size/kernel.NVBlock)
+	kernel.QuantiseNVFP4(codes, scales, all, kernel.NVTensorScale(amax), c.wordsByColumns(s, d, size, g))
+	lowp.E2M1.DecodeScaled(all, codes, 1)
+	to := c.Out[1].f32
+	for i := range g.n {
+		lo, hi := g.rows(i)
+		n := blocks(hi-lo, kernel.NVBlock)
+		for j := range d {
+			row := all[j*n*kernel.NVBlock:]
+			for r := lo; r < hi; r++ {
+				c.Out[0].f32[r*d+j] = row[r-lo]
+			}
+			for b := range n {
+				to[b*d+j] = lowp.E4M3.Decode(uint32(scales[j*n+b]))
+			}
+		}
+		all, scales, to = all[n*kernel.NVBlock*d:], scales[n*d:], to[n*d:]
+	}
+	unused(lowp.E4M3, to)
+	c.Out[2].f32[0] = amax
+}
+
+// transformed are the groups' columns, one after another, multiplied block by block.
+func (s *scratch) transformed(c *Call, x []float32, d, size int, g groups) []float32 {
+	all, y := grow(&s.x, size), grow(&s.y, size)
+	clear(all)
+	at := all
+	for i := range g.n {
+		lo, hi := g.rows(i)
+		wide := blocks(hi-lo, kernel.NVBlock) * kernel.NVBlock
+		for r := lo; r < hi; r++ {
+			for j, v := range x[r*d:][:d] {
+				at[j*wide+r-lo] = v
+			}
+		}
+		at = at[wide*d:]
+	}
+	kernel.RandomHadamard(y, all, c.Fold("hadamard", kernel.NVBlock))
+	from, to := all, y
+	for i := range g.n {
+		lo, hi := g.rows(i)
+		wide := blocks(hi-lo, kernel.NVBlock) * kernel.NVBlock
+		if rest := (hi - lo) % kernel.NVBlock; rest > 0 {
+			for j := range d {
+				tail := (j+1)*wide - kernel.NVBlock
+				copy(to[tail:][:kernel.NVBlock], from[tail:])
+			}
+		}
+		from, to = from[wide*d:], to[wide*d:]
+	}
+	return y
+}
+
+// wordsByColumns are the words of elements where these lie in the groups' columns; nil: to nearest.
+func (c *Call) wordsByColumns(s *scratch, d, size int, g groups) []uint32 {
+	if !c.has("words") {
+		return nil
+	}
+	w, words := c.Input("words").i32, grow(&s.words, size)
+	clear(words)
+	at := words
+	for i := range g.n {
+		lo, hi := g.rows(i)
+		wide := blocks(hi-lo, kernel.NVBlock) * kernel.NVBlock
+		for r := lo; r < hi; r++ {
+			for j, v := range w[r*d:][:d] {
+				at[j*wide+r-lo] = uint32(v)
+			}
+		}
+		at = at[wide*d:]
+	}
+	return words
+}

@@ -1,0 +1,245 @@
+package device
+
+import (
+	"sync"
+
+	"firstbit/kernel"
+	"firstbit/lowp"
+)
+
+// The products of a linear layer whose weight may be quantised: without a Quant they are the plain ones.
+//
+// Of quantised operands a product adds code values times the scales of their blocks, which is exact in float32, in the
+// order of its plan, and multiplies the sum with what is the same for all of it:
+//
+//	FP8:   y = (Σ_k a·b)·(sa·sb)                                          s: what undoes the scale
+//	MXFP8: y =  Σ_k (a·2^ea)·(b·2^eb)
+//	NVFP4: y = (Σ_k (a·sa)·(b·sb))·(amax_a·amax_b·fl32(1/2688²))           2688 = 6·448
+//
+// Source: FACTS §7; TransformerEngine, whose alpha of NVFP4 products this is.
+
+// Linear is y = x·W.
+func (d *Device) Linear(label string, x *Tensor, p *Param) *Tensor {
+	if p.Quant == nil {
+		return d.MatMulNN(label, x, p.W)
+	}
+	return d.product(label, matmulNN, runQuantNN, p.Quant.Activation(d, label, x), p.Quant.Fprop, x.Format, x.Rows(), p.W.Cols(), 1)
+}
+
+// LinearPart is Linear where k is cut over so many ranks; a partial sum is kept at master width.
+func (d *Device) LinearPart(label string, x *Tensor, p *Param, shards int) *Tensor {
+	if p.Quant == nil {
+		return d.ShardNN(label, x, p.W, shards)
+	}
+	return d.product(label, matmulShardNN, runQuantNN, p.Quant.Activation(d, label, x), p.Quant.Fprop, partial(x.Format, shards), x.Rows(), p.W.Cols(), shards)
+}
+
+// LinearDX is dx = dy·Wᵀ.
+func (d *Device) LinearDX(label string, dy *Tensor, p *Param) *Tensor {
+	if p.Quant == nil {
+		return d.MatMulNT(label, dy, p.W)
+	}
+	return d.product(label, matmulNT, runQuantNT, p.Quant.Gradient(d, label, dy), p.Quant.Dgrad, dy.Format, dy.Rows(), p.W.Rows(), 1)
+}
+
+// LinearDXPart is LinearDX where k is cut over so many ranks; a partial sum is kept at master width.
+func (d *Device) LinearDXPart(label string, dy *Tensor, p *Param, shards int) *Tensor {
+	if p.Quant == nil {
+		return d.ShardNT(label, dy, p.W, shards)
+	}
+	return d.product(label, matmulShardNT, runQuantNT, p.Quant.Gradient(d, label, dy), p.Quant.Dgrad, partial(dy.Format, shards), dy.Rows(), p.W.Rows(), shards)
+}
+
+// LinearDW is dW = xᵀ·dy, at master width.
+func (d *Device) LinearDW(label string, x, dy *Tensor, p *Param) *Tensor {
+	if p.Quant == nil {
+		return d.MatMulTN(label, x, dy)
+	}
+	px, pdy := p.Quant.ForWeight(d, label, x, dy, nil)
+	return d.product(label, matmulTN, runQuantTN, px, pdy, MasterFormat(x.Format), x.Cols(), dy.Cols(), 1)
+}
+
+func partial(f lowp.Format, shards int) lowp.Format {
+	if shards > 1 {
+		return MasterFormat(f)
+	}
+	return f
+}
+
+func (d *Device) product(label string, k *Kernel, run func(*Call), a, b Packed, f lowp.Format, m, n, shards int) *Tensor {
+	c := d.Open(label, k)
+	c.Shards = shards
+	c.Body = run
+	c.Read("a", a.Codes)
+	c.Read("b", b.Codes)
+	c.ReadScales("a", a)
+	c.ReadScales("b", b)
+	y := c.Write("y", f, m, n)
+	c.Do()
+	return y
+}
+
+// ReadScales declares the scales of an input.
+func (c *Call) ReadScales(name string, p Packed) {
+	c.Read(scalesOf[name], p.Scales)
+	if p.Global != nil {
+		c.Read(globalOf[name], p.Global)
+	}
+}
+
+// Names of what belongs to an input of packed codes.
+var scalesOf, globalOf = named(".scales"), named(".global")
+
+func named(suffix string) map[string]string {
+	m := map[string]string{}
+	for _, name := range []string{"a", "b", "x", "w", "w2", "dy"} {
+		m[name] = name + suffix
+	}
+	return m
+}
+
+// Along says which way the blocks of an operand lie.
+type Along uint8
+
+// The ways.
+const (
+	AlongRows Along = iota
+	AlongColumns
+	OfWeight Along = 2 // a weight's blocks may be squares, which lie either way
+)
+
+// Unpacked is an operand's code values times the scales of their blocks.
+type Unpacked struct {
+	F32  []float32
+	from *[]float32
+}
+
+// Release gives back what holds the values.
+func (u Unpacked) Release() {
+	if u.from != nil {
+		unpacking.Put(u.from)
+	}
+}
+
+var unpacking = sync.Pool{New: func() any { return new([]float32) }}
+
+// Unpack is an input's code values times the scales of their blocks. Blocks by columns lie by expert as offsets say; nil: in
+// one run, or by the experts of a weight.
+func (c *Call) Unpack(name string, way Along, offsets []int32) Unpacked {
+	t, scales := c.Input(name), c.Input(scalesOf[name])
+	if scales.Format == lowp.FP32 { // there are no blocks
+		return Unpacked{F32: t.f32}
+	}
+	u := Unpacked{from: unpacking.Get().(*[]float32)}
+	u.F32 = grow(u.from, t.Len())
+	*u.from = u.F32
+	size := kernel.NVBlock
+	if scales.Format == lowp.E8M0 {
+		size = kernel.MXBlock
+	}
+	switch {
+	case size == kernel.NVBlock && way&OfWeight != 0:
+		unpackSquares(u.F32, t.f32, scales.f32, t.Cols(), groupsOf(t, nil))
+	case way&AlongColumns != 0:
+		unpackColumns(u.F32, t.f32, scales.f32, t.Cols(), size, groupsOf(t, offsets))
+	default:
+		unpackRows(u.F32, t.f32, scales.f32, t.Cols(), size)
+	}
+	return u
+}
+
+func unpackRows(y, codes, scales []float32, cols, size int) {
+	for ; len(codes) > 0; codes, y = codes[cols:], y[cols:] {
+		for j := 0; j < cols; j += size {
+			s, n := scales[0], min(size, cols-j)
+			scales = scales[1:]
+			of := codes[j:][:n]
+			to := y[j:][:n]
+			for i, v := range of {
+				to[i] = v * s
+			}
+		}
+	}
+}
+
+func unpackColumns(y, codes, scales []float32, cols, size int, g groups) {
+	for i := range g.n {
+		lo, hi := g.rows(i)
+		for r := lo; r < hi; r++ {
+			if r > lo && (r-lo)%size == 0 {
+				scales = scales[cols:]
+			}
+			s, of, to := scales[:cols], codes[r*cols:][:cols], y[r*cols:][:cols]
+			for j, v := range of {
+				to[j] = v * s[j]
+			}
+		}
+		if hi > lo {
+			scales = scales[cols:]
+		}
+	}
+}
+
+func unpackSquares(y, codes, scales []float32, cols int, g groups) {
+	across := blocks(cols, kernel.NVBlock)
+	for i := range g.n {
+		lo, hi := g.rows(i)
+		for r := lo; r < hi; r++ {
+			if r > lo && (r-lo)%kernel.NVBlock == 0 {
+				scales = scales[across:]
+			}
+			unpackRows(y[r*cols:][:cols], codes[r*cols:][:cols], scales[:across], cols, kernel.NVBlock)
+		}
+		if hi > lo {
+			scales = scales[across:]
+		}
+	}
+}
+
+// Rescale multiplies sums of products of the inputs a and b with what is the same for all of them. Of experts' weights b has
+// a scale for each.
+func (c *Call) Rescale(y []float32, a, b string, expert int) {
+	factor := float32(0)
+	switch sa, sb := c.Input(scalesOf[a]), c.Input(scalesOf[b]); {
+	case sa.Format == lowp.FP32:
+		factor = sa.f32[0] * sb.f32[min(expert, sb.Len()-1)]
+	case sa.Format == lowp.E8M0:
+		return
+	default:
+		ga, gb := c.Input(globalOf[a]).f32, c.Input(globalOf[b]).f32
+		factor = float32(ga[0]*gb[min(expert, len(gb)-1)]) * (1.0 / (2688 * 2688))
+	}
+	for i := range y {
+		y[i] *= factor
+	}
+}
+
+func runQuantNN(c *Call) {
+	a, b := c.Unpack("a", AlongRows, nil), c.Unpack("b", AlongColumns|OfWeight, nil)
+	defer a.Release()
+	defer b.Release()
+	y := c.Out[0].f32
+	m, n, k := c.In[0].Rows(), c.In[1].Cols(), c.In[0].Cols()
+	kernel.MatMul(y, n, kernel.RowMajor(a.F32, k), kernel.RowMajor(b.F32, n), m, n, k, c.Fold("k", k))
+	c.Rescale(y, "a", "b", 0)
+}
+
+func runQuantNT(c *Call) {
+	a, b := c.Unpack("a", AlongRows, nil), c.Unpack("b", AlongRows|OfWeight, nil)
+	defer a.Release()
+	defer b.Release()
+	y := c.Out[0].f32
+	m, n, k := c.In[0].Rows(), c.In[1].Rows(), c.In[0].Cols()
+	kernel.MatMul(y, n, kernel.RowMajor(a.F32, k), kernel.RowMajor(b.F32, k).T(), m, n, k, c.Fold("k", k))
+	c.Rescale(y, "a", "b", 0)
+}
+
+func runQuantTN(c *Call) {
+	a, b := c.Unpack("a", AlongColumns, nil), c.Unpack("b", AlongColumns, nil)
+	defer a.Release()
+	defer b.Release()
+	y := c.Out[0].f32
+	m, n, k := c.In[0].Cols(), c.In[1].Cols(), c.In[0].Rows()
+	kernel.MatMul(y, n, kernel.RowMajor(a.F32, m).T(), kernel.RowMajor(b.F32, n), m, n, k, c.Fold("k", k))
+	c.Rescale(y, "a", "b", 0)
+}

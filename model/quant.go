@@ -1,0 +1,41 @@
+package model
+
+import (
+	"slices"
+
+	"firstbit/device"
+)
+
+// QuantiseLinear has the products of linear layers run on quantised operands, but of those whose weights have names that match a
+// GLOB of high. It comes before the first piece.
+func (w *Weights) QuantiseLinear(r *device.Recipe, high []string) { w.quant, w.high = r, high }
+
+// RoundingStream is the stream of stochastic rounding, which initialisation seeds like the others.
+func (w *Weights) RoundingStream() *device.Stream { return w.stream("sr", true) }
+
+func (w *Weights) quantised(p *device.Param) {
+	if w.quant == nil || slices.ContainsFunc(w.high, func(glob string) bool { return device.Glob(glob, p.Name) }) {
+		return
+	}
+	p.Quantise(w.quant)
+}
+
+// Quantise makes the copies of every weight from its master.
+func (w *Weights) Quantise(dev *device.Device) {
+	if w.quant == nil {
+		return
+	}
+	for _, p := range w.params {
+		dev.QuantiseWeight(p)
+	}
+}
+
+// Delayed lists the scales that follow from earlier steps.
+func (w *Weights) Delayed() (all []*device.Delayed) {
+	for _, p := range w.params {
+		if q := p.Quant; q != nil && q.X != nil {
+			all = append(all, q.X, q.W, q.DY)
+		}
+	}
+	return all
+}

@@ -1,0 +1,108 @@
+package moe
+
+import (
+	"firstbit/device"
+	"firstbit/kernel"
+	"firstbit/lowp"
+)
+
+// The grouped products on quantised operands. Rows are quantised all together, or in blocks of a row, or, for a weight's gradient, in
+// blocks of the rows of one expert; weights by expert.
+
+// quantised is product on codes and scales.
+func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *device.Param, f lowp.Format, n int) *device.Tensor {
+	p, packed, run := device.Packed{}, w.Quant.Fprop, runQuantNN
+	if k == groupedNT {
+		p, packed, run = w.Quant.Gradient(dev, label, in), w.Quant.Dgrad, runQuantNT
+	} else {
+		p = w.Quant.Activation(dev, label, in)
+	}
+	c := dev.Open(label, k)
+	c.Body = run
+	c.Read("x", p.Codes)
+	c.Read("w", packed.Codes)
+	c.Read("offsets", x.offsets)
+	c.ReadScales("x", p)
+	c.ReadScales("w", packed)
+	y := c.Write("y", f, in.Rows(), n)
+	c.Do()
+	return y
+}
+
+// quantisedWeight is a weight's gradient.
+func (x *Experts) quantisedWeight(dev *device.Device, label string, w *device.Param, in, dy *device.Tensor) *device.Tensor {
+	px, pdy := w.Quant.ForWeight(dev, label, in, dy, x.offsets)
+	c := dev.Open(label, groupedWeight)
+	c.Body = runQuantWeight
+	c.Read("x", px.Codes)
+	c.Read("dy", pdy.Codes)
+	c.Read("offsets", x.offsets)
+	c.ReadScales("x", px)
+	c.ReadScales("dy", pdy)
+	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
+	c.Do()
+	return dw
+}
+
+func runQuantNN(c *device.Call) { runQuantGrouped(c, "x", "w", false) }
+func runQuantNT(c *device.Call) { runQuantGrouped(c, "x", "w", true) }
+
+// runQuantGrouped is the product of rows x and weights w in the first output.
+func runQuantGrouped(c *device.Call, x, w string, transposed bool) {
+	way := device.AlongColumns
+	if transposed {
+		way = device.AlongRows
+	}
+	offsets := c.Input("offsets").I32()
+	a, b := c.Unpack(x, device.AlongRows, nil), c.Unpack(w, way|device.OfWeight, nil)
+	defer a.Release()
+	defer b.Release()
+	y, k, n := c.Out[0].F32(), c.In[0].Cols(), c.Out[0].Cols()
+	kernel.GroupedMatMul(y, a.F32, b.F32, offsets, k, n, transposed, c.Fold("k", k))
+	for e := range len(offsets) - 1 {
+		c.Rescale(y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, e)
+	}
+}
+
+func runQuantWeight(c *device.Call) {
+	offsets := c.Input("offsets").I32()
+	a, b := c.Unpack("x", device.AlongColumns, offsets), c.Unpack("dy", device.AlongColumns, offsets)
+	defer a.Release()
+	defer b.Release()
+	dw := c.Out[0].F32()
+	kernel.GroupedMatMulWeight(dw, a.F32, b.F32, offsets, c.In[0].Cols(), c.In[1].Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
+	c.Rescale(dw, "x", "dy", 0)
+}
+
+// readGradient declares what the kernel reads that takes dy to dh and dprob.
+func (x *Experts) readGradient(dev *device.Device, dy *device.Tensor) *device.Call {
+	q := x.W2.Quant
+	if q == nil {
+		c := dev.Open("w2.dx", groupedDProb)
+		c.Read("dy", dy)
+		c.Read("w2", x.W2.W)
+		x.readEpilogue(c)
+		return c
+	}
+	p := q.Gradient(dev, "w2.dx", dy)
+	c := dev.Open("w2.dx", groupedDProb)
+	c.Body = runQuantDProb
+	c.Read("dy", p.Codes)
+	c.Read("w2", q.Dgrad.Codes)
+	x.readEpilogue(c)
+	c.ReadScales("dy", p)
+	c.ReadScales("w2", q.Dgrad)
+	return c
+}
+
+func (x *Experts) readEpilogue(c *device.Call) {
+	c.Read("h", x.h)
+	c.Read("prob", x.prob)
+	c.Read("offsets", x.offsets)
+}
+
+func runQuantDProb(c *device.Call) {
+	runQuantGrouped(c, "dy", "w2", true)
+	h, prob, offsets := c.In[2].Tensor, c.In[3].Tensor, c.In[4].I32()
+	dprobEpilogue(c, c.Out[1].F32(), c.Out[0].F32(), h, prob, offsets, h.Cols())
+}

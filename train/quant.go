@@ -1,0 +1,114 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"firstbit/device"
+)
+
+// Quant is how the operands of linear layers are quantised, for the precisions that do so.
+type Quant struct {
+	Scaling string   `json:"scaling"` // fp8: current, by a tensor's own amax, or delayed, by those of earlier steps
+	History int      `json:"history"` // fp8, delayed: how many steps
+	Rule    string   `json:"rule"`    // mxfp8: scales are rounded up, as TransformerEngine does, or floor, as OCP has it
+	High    []string `json:"high"`    // GLOBs of weights' names whose products stay in bf16
+}
+
+// Scalings and Rules are the values of the fields.
+var (
+	Scalings = []string{"current", "delayed"}
+	Rules    = []string{"up", "floor"}
+)
+
+// maxHistory bounds the amaxes that are kept for each operand.
+const maxHistory = 1 << 16
+
+// schemes are the precisions with quantised operands.
+var schemes = map[string]device.Scheme{"fp8": device.FP8, "mxfp8": device.MXFP8, "nvfp4": device.NVFP4}
+
+func (q Quant) validate() error {
+	switch {
+	case !slices.Contains(Scalings, q.Scaling):
+		return fmt.Errorf("quant.scaling: %q: must be one of %s", q.Scaling, strings.Join(Scalings, ", "))
+	case q.History < 1 || q.History > maxHistory:
+		return fmt.Errorf("quant.history: %d: must be from 1 to %d", q.History, maxHistory)
+	case !slices.Contains(Rules, q.Rule):
+		return fmt.Errorf("quant.rule: %q: must be one of %s", q.Rule, strings.Join(Rules, ", "))
+	case slices.Contains(q.High, ""):
+		return fmt.Errorf("quant.high: %q: must be GLOBs of weights' names", q.High)
+	}
+	return nil
+}
+
+// recipe sets up the weights' recipe, before there are weights.
+func (t *Trainer) recipe(canonical bool) {
+	scheme, ok := schemes[t.Precision]
+	if !ok {
+		return
+	}
+	r := &device.Recipe{Scheme: scheme, Floor: t.Quant.Rule == "floor"}
+	if scheme == device.FP8 && t.Quant.Scaling == "delayed" {
+		r.History = t.Quant.History
+	}
+	if scheme == device.NVFP4 {
+		r.Words = &device.Words{Seed: t.Seed}
+		if !t.indexed(canonical) {
+			r.Words.Stream = t.weights.RoundingStream()
+		}
+	}
+	t.weights.QuantiseLinear(r, t.Quant.High)
+}
+
+// quantise makes the copies of weights from their masters, of which a rank first gets those that others have updated.
+func (t *Trainer) quantise() {
+	if _, ok := schemes[t.Precision]; !ok {
+		return
+	}
+	dev := t.dev.In("quant")
+	if o, ok := t.Optim.(interface{ GatherMasters(*device.Device) }); ok && t.step > 0 {
+		o.GatherMasters(dev)
+	}
+	t.weights.Quantise(dev)
+}
+
+// updateScales ends a step of delayed scaling.
+func (t *Trainer) updateScales() {
+	if all := t.weights.Delayed(); len(all) > 0 {
+		t.dev.In("quant").UpdateScales(all, func(dev *device.Device, amax *device.Tensor) *device.Tensor {
+			return t.rank.Stage().Largest(dev, "amax", amax)
+		})
+	}
+}
+
+// copies lists the quantised copies of weights. They follow from the masters, so a checkpoint does not carry them.
+func (t *Trainer) copies() (s []State) {
+	for _, p := range t.weights.Params() {
+		q := p.Quant
+		if q == nil {
+			continue
+		}
+		s = appendCopy(s, p.Name+".fprop", q.Fprop)
+		if q.Dgrad != q.Fprop {
+			s = appendCopy(s, p.Name+".dgrad", q.Dgrad)
+		}
+	}
+	return s
+}
+
+func appendCopy(s []State, name string, p device.Packed) []State {
+	s = append(s, State{name + ".packed", p.Codes}, State{name + ".scales", p.Scales})
+	if p.Global != nil {
+		s = append(s, State{name + ".global", p.Global})
+	}
+	return s
+}
+
+// scales lists the state of delayed scaling.
+func (t *Trainer) scales() (s []State) {
+	for _, d := range t.weights.Delayed() {
+		s = append(s, State{d.Name + ".history", d.History}, State{d.Name + ".scale", d.Scale})
+	}
+	return s
+}
