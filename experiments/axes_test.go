@@ -39,6 +39,9 @@ func TestReplicasOfEveryLayout(t *testing.T) {
 			},
 		} {
 			t.Run(layout+", "+name, func(t *testing.T) {
+				if testing.Short() && layout != "dp=2,tp=2,pp=2,ep=2" {
+					t.Skip("one layout is enough for the race detector")
+				}
 				r, err := diff.Replicas(traced(t, laidOut(t, layout, change)))
 				require.NoError(t, err)
 				require.True(t, r.Identical, "%+v %v", r.First, r.Evidence)
@@ -59,6 +62,9 @@ func TestOneCopyOfMany(t *testing.T) {
 		{"ep=2", "flip@optim.layers.2.moe.experts.w1 rank=1 step=1 phase=opt out=master at=rest elem=3 bit=20", "", ""},
 	} {
 		t.Run(c.layout+" "+c.fault, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("the runs are those of TestFaultsAreFoundThroughEveryAxis")
+			}
 			s := laidOut(t, c.layout, nil)
 			s.Faults = []string{c.fault}
 			s.Trace.Steps = second
@@ -155,6 +161,9 @@ func TestFaultsAreFoundThroughEveryAxis(t *testing.T) {
 
 // Under the canonical recipe every layout has the bits of one rank in whatever both have whole; under the fixed one not.
 func TestLayoutsShareTheirBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the runs are those of TestReplicasOfEveryLayout")
+	}
 	run := func(layout string, micro int, recipe string, faults ...string) *trace.Trace {
 		s := laidOut(t, layout, func(c *train.Config) { c.Batch, c.Micro, c.Model.MoE.Aux = 1, micro, "sequence" })
 		s.Recipe, s.Faults = recipe, faults
