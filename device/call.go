@@ -93,6 +93,9 @@ type Call struct {
 	Library string
 	Probe   func(Partial) // nil unless watched at kernel level
 
+	// Among is the place for which arrival is drawn where ranks must agree on it; nil: the rank's own.
+	Among *Coord
+
 	// Arrivals lists, when Probe is set, the orders drawn while the Call ran.
 	Arrivals []Arrival
 
@@ -163,7 +166,11 @@ func find(args []Arg, name string) *Tensor {
 // Arrival draws from the Schedule the order in which n contributions of the
 // named reduction arrive. It depends on the Call's ID and the schedule seed only.
 func (c *Call) Arrival(name string, n int) []int {
-	order := c.dev.schedule.Arrival(c.key, c.ID, name, n)
+	id := c.ID
+	if c.Among != nil {
+		id.At = *c.Among
+	}
+	order := c.dev.schedule.Arrival(c.key, id, name, n)
 	if c.Probe != nil {
 		c.Arrivals = append(c.Arrivals, Arrival{name, order})
 	}

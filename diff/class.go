@@ -35,7 +35,7 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 	}
 	if regrouped(a, b) {
 		for _, d := range differences {
-			if strings.HasPrefix(d.Field, "config.cluster.") {
+			if clusterField(d) {
 				return "topology", []string{"the configurations group what ranks exchange otherwise: " + d.Field + " is " + d.A + " and " + d.B}
 			}
 		}

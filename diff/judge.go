@@ -1,12 +1,15 @@
 package diff
 
 import (
+	"slices"
+
 	"firstbit/trace"
 )
 
 // judge combines the ranks' verdicts into the report's.
 func (r *Report) judge(pairs []*pair, groups map[string][]int, oneSchedule bool) {
 	all := newWorld(pairs, groups)
+	all.regroups = slices.ContainsFunc(r.ConfigDifferences, clusterField)
 	verdicts := make([]string, len(pairs))
 	for l, p := range pairs {
 		verdicts[l] = "identical"
@@ -90,7 +93,7 @@ func (r *Report) roots(all *world) {
 			case j < 0 || rec.Iteration != a.Iteration || rec.View || len(rec.Flags) > 0:
 			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state":
 			case p.level >= trace.Kernel && rec.Kind == "op", p.level >= trace.Op && rec.Kind == "recompute":
-			case regrouped(rec, &p.b[j]):
+			case all.regroups && regrouped(rec, &p.b[j]):
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))
 			case sigsEqual(rec.In, p.b[j].In) && !sigsEqual(rec.Out, p.b[j].Out):
 				if verdict, _ := p.outputsDiffer(rec, all); verdict != "origin" { // a member or the sender brought it

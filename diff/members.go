@@ -11,6 +11,8 @@ type world struct {
 	*order
 	pairs  []*pair
 	judged map[event]judgement
+	// regroups: the configurations differ in how ranks exchange what they compute.
+	regroups bool
 }
 
 type judgement struct {
@@ -24,7 +26,7 @@ func newWorld(pairs []*pair, groups map[string][]int) *world {
 	for _, p := range pairs {
 		ranks, lanes = append(ranks, p.rank), append(lanes, p.a)
 	}
-	return &world{orderOf(ranks, lanes, groups), pairs, map[event]judgement{}}
+	return &world{orderOf(ranks, lanes, groups), pairs, map[event]judgement{}, false}
 }
 
 // changed tells whether what a record reads differs between the runs.

@@ -12,6 +12,9 @@ import (
 
 const bucketField = "config.cluster.bucket"
 
+// clusterField tells whether a field of the configuration says how ranks are grouped.
+func clusterField(d Field) bool { return strings.HasPrefix(d.Field, "config.cluster.") }
+
 // regrouped tells whether a Call reads other tensors in one run than in the other, by their names, though what both read is equal: nothing
 // before it computed another bit, the configuration asks it for something else.
 func regrouped(a, b *trace.Record) bool {

@@ -38,3 +38,10 @@ func TestRegrouped(t *testing.T) {
 	class, _ = originClass(rec("op", "a1", "b1"), rec("op", "a1"), nil, true)
 	require.NotEqual(t, "topology", class, "nothing in the configuration explains it")
 }
+
+// Without a field of the cluster that differs, a Call that reads other tensors is no root of its own: it follows what gave it those.
+func TestOnlyTheConfigurationRegroups(t *testing.T) {
+	require.True(t, clusterField(Field{Field: "config.cluster.bucket"}))
+	require.False(t, clusterField(Field{Field: "config.micro"}))
+	require.False(t, clusterField(Field{Field: "schedule"}))
+}

@@ -10,7 +10,7 @@ var auxLossAtomics = &Cause{
 	Cause:    "the fused kernel's CTAs add their partial sums in arrival order",
 	Diagnose: "moe.router.aux_loss in the forward: inputs equal, outputs different, the plan depends on arrival",
 	Cure:     "the unfused loss, or a fixed tree over the CTAs",
-	Source:   "Megatron-LM #6254, #6967", Layouts: []string{"dp=1"},
+	Source:   "Megatron-LM #6254, #6967", Layouts: everyAxis,
 	Root: "*.moe.router.aux_loss", Class: "arrival",
 	config: train.Tiny,
 	vary:   [2]variation{{schedule: 1}, {schedule: 2}},

@@ -9,10 +9,10 @@ var bitFlip = &Cause{
 	Cause:    "a transient error flips the lowest bit of one element of one output",
 	Diagnose: "the flipped Call: inputs, plan and library equal, one element different, on one rank only",
 	Cure:     "none in software: replay the step; what does not repeat was the machine",
-	Source:   "rerun attribution, as Megatron Core's rerun state machine does it", Layouts: []string{"dp=1"},
+	Source:   "rerun attribution, as Megatron Core's rerun state machine does it", Layouts: everyAxis,
 	Root: "layers.1.attn.wq", Class: "hardware",
 	config: train.Tiny,
-	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"flip@layers.1.attn.wq step=3 elem=3001 bit=0"}}},
+	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"flip@layers.1.attn.wq step=3 elem=1001 bit=4"}}},
 	broken: setting{source: true},
 	// The replay: both runs again, without the machine's error.
 	cured: setting{source: false},

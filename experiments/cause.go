@@ -75,6 +75,9 @@ type half struct {
 	setting
 }
 
+// everyAxis lists layouts with each axis, and one with most at once.
+var everyAxis = []string{"dp=1", "tp=2", "cp=2", "pp=2", "ep=2", "dp=2,tp=2,pp=2,ep=2"}
+
 // catalog lists the causes in the order of the catalog's parts.
 var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
@@ -112,6 +115,20 @@ func (c *Cause) Layout() parallel.Layout {
 		panic(err) // the catalog is ours
 	}
 	return l
+}
+
+// On is the cause shown on another layout.
+func (c *Cause) On(layout string) (*Cause, error) {
+	l, err := parallel.ParseLayout(layout)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.config().CheckLayout(l); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.ID, err)
+	}
+	other := *c
+	other.Layouts = []string{layout}
+	return &other, nil
 }
 
 // Config is the configuration the cause is shown on.

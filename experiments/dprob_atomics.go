@@ -15,7 +15,7 @@ var dprobAtomics = &Cause{
 	Cause:    "N-tiles of the epilogue add into dprob[token] in arrival order, and the dynamic scheduler decides whether a tile is walked forward or backward",
 	Diagnose: "grouped_gemm.dprob in the backward: inputs equal, outputs different, the plan depends on arrival",
 	Cure:     "private slots per tile with a fixed tree, and a static scheduler",
-	Source:   "TransformerEngine #3407", Layouts: []string{"dp=1"},
+	Source:   "TransformerEngine #3407", Layouts: everyAxis,
 	Root: "*.grouped_gemm.dprob", Class: "arrival",
 	// In bf16, as pretraining runs: a last bit of a master now and then rounds its weight the other way.
 	config: func() train.Config {

@@ -11,7 +11,7 @@ var dqAtomics = &Cause{
 	Cause:    "attention's backward runs over blocks of keys, and each block adds into dQ as it finishes",
 	Diagnose: "the attention backward: inputs equal, dq different, dk and dv equal",
 	Cure:     "a fixed order over the blocks",
-	Source:   "flash-attention #384", Layouts: []string{"dp=1"},
+	Source:   "flash-attention #384", Layouts: everyAxis,
 	Root: "*.attention.dx", Class: "arrival",
 	config: train.Tiny,
 	vary:   [2]variation{{schedule: 1}, {schedule: 2}},

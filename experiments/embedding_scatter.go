@@ -11,7 +11,7 @@ var embeddingScatter = &Cause{
 	Cause:    "the gradients of a token's occurrences are added into its row in arrival order",
 	Diagnose: "the embedding backward: inputs equal, rows of repeated tokens different",
 	Cure:     "occurrences sorted by token, each segment added by a fixed tree",
-	Source:   "PyTorch's documented nondeterminism of index_add and embedding backward on CUDA", Layouts: []string{"dp=1"},
+	Source:   "PyTorch's documented nondeterminism of index_add and embedding backward on CUDA", Layouts: everyAxis,
 	Root: "embed.dw", Class: "arrival",
 	config: train.Tiny,
 	vary:   [2]variation{{schedule: 1}, {schedule: 2}},

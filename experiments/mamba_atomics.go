@@ -28,7 +28,7 @@ var mambaAtomics = &Cause{
 	Cause:    "dB and dC are added over the heads of a group, dA, dD, ddt_bias and the convolution's weight gradient over rows, all in arrival order",
 	Diagnose: "the scan's backward: inputs equal, db and dc different, dx equal; the parameters' gradients are roots of their own",
 	Cure:     "a slot per contribution and a fixed tree over the slots, in every one of them",
-	Source:   "mamba #827, Megatron-LM #6655", Layouts: []string{"dp=1"},
+	Source:   "mamba #827, Megatron-LM #6655", Layouts: []string{"dp=1", "cp=2", "pp=2", "ep=2"},
 	Root: "*.ssm.scan.dx", Class: "arrival",
 	also: []string{"*.ssm.d.dw", "*.ssm.a_log.dw", "*.ssm.dt_bias.dw", "*.ssm.conv.dw"},
 	config: func() train.Config {

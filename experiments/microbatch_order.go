@@ -9,7 +9,7 @@ var microbatchOrder = &Cause{
 	Cause:    "with overlap the backward passes complete in no fixed order, and each adds into the gradient when it does",
 	Diagnose: "the order of accumulation: nothing was computed yet, and the lists differ",
 	Cure:     "microbatches accumulated in their own order",
-	Source:   "gradient accumulation under pipeline overlap", Layouts: []string{"dp=1"},
+	Source:   "gradient accumulation under pipeline overlap", Layouts: []string{"dp=1", "tp=2", "cp=2", "ep=2"},
 	Root: "grads.accumulate", Class: "arrival",
 	config: func() train.Config {
 		c := train.Tiny()

@@ -10,7 +10,7 @@ var rngLiveHandle = &Cause{
 	Cause:    "what was saved before the forward is a handle on the stream, not a copy of its state, and the stream has moved on",
 	Diagnose: "the draw of a dropout mask in phase rec: the saved state is the same, the mask is not; the recompute record's two sides differ",
 	Cure:     "the state copied when it is saved",
-	Source:   "Megatron-LM #5841", Layouts: []string{"dp=1"},
+	Source:   "Megatron-LM #5841", Layouts: everyAxis,
 	Root: "*.dropout.mask", Class: "state",
 	config: func() train.Config {
 		c := train.Tiny()

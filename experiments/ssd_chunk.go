@@ -9,7 +9,7 @@ var ssdChunk = &Cause{
 	Cause:    "the tuner picks another chunk size in the other run; the state is a chain of chunks, so its sum has another tree",
 	Diagnose: "the scan: inputs equal, outputs different, the plans differ in the chunk",
 	Cure:     "the chunk size pinned",
-	Source:   "autotuned block sizes of public state-space kernels", Layouts: []string{"dp=1"},
+	Source:   "autotuned block sizes of public state-space kernels", Layouts: everyAxis,
 	Root: "layers.0.ssm.scan", Class: "tuner",
 	config: train.Tiny,
 	vary:   [2]variation{{schedule: 1, plans: []string{"*.ssm.scan* chunk=8"}}, {schedule: 1, plans: []string{"*.ssm.scan* chunk=32"}}},

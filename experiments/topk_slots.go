@@ -9,7 +9,7 @@ var topkSlots = &Cause{
 	Cause:    "one kernel leaves the largest score first, another the lowest index; the normalising sum and the combine run in slot order",
 	Diagnose: "moe.router.topk: inputs equal, the rows of the index differ as lists and agree as sets",
 	Cure:     "slots sorted by expert after the choice",
-	Source:   "Megatron-LM #7441", Layouts: []string{"dp=1"},
+	Source:   "Megatron-LM #7441", Layouts: everyAxis,
 	Root: "*.moe.router.topk*", Class: "tuner",
 	config: func() train.Config {
 		c := train.Tiny()

@@ -10,7 +10,7 @@ var topkTies = &Cause{
 	Cause:    "the radix kernel takes the lower index of equal values, the naive one the lower bit-reversed index",
 	Diagnose: "moe.router.topk: inputs equal, outputs different, the plans differ in the kernel",
 	Cure:     "one tie rule for both kernels",
-	Source:   "torchtitan #3600, vLLM #55514", Layouts: []string{"dp=1"},
+	Source:   "torchtitan #3600, vLLM #55514", Layouts: everyAxis,
 	Root: "*.moe.router.topk*", Class: "tie",
 	config: func() train.Config {
 		c := train.Tiny()

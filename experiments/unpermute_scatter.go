@@ -11,7 +11,7 @@ var unpermuteScatter = &Cause{
 	Cause:    "the experts' outputs are scattered back and added into a token's row in arrival order",
 	Diagnose: "moe.combine in the forward: inputs equal, outputs different",
 	Cure:     "a token's slots added in slot order",
-	Source:   "transformers #43362, vLLM #45683", Layouts: []string{"dp=1"},
+	Source:   "transformers #43362, vLLM #45683", Layouts: everyAxis,
 	Root: "*.moe.combine", Class: "arrival",
 	config: func() train.Config {
 		c := train.Tiny()

@@ -11,7 +11,7 @@ var wgradSplitK = &Cause{
 	Cause:    "the weight-gradient kernel splits its reduction over CTAs that add into the result in arrival order",
 	Diagnose: "that .dw matrix product: inputs equal, outputs different, its plan splits k",
 	Cure:     "a slot per split and a fixed tree over the slots",
-	Source:   "split-K and stream-K kernels of public GEMM libraries", Layouts: []string{"dp=1"},
+	Source:   "split-K and stream-K kernels of public GEMM libraries", Layouts: everyAxis,
 	Root: "*.mlp.w1.dw", Class: "arrival",
 	config: train.Tiny,
 	vary:   [2]variation{{schedule: 1}, {schedule: 2}},

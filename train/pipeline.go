@@ -52,10 +52,20 @@ func (t *Trainer) completion() []int32 {
 	}
 	t.dev.At(t.step, 0, device.Fwd)
 	c := t.dev.In("grads").Open("accumulate", completionKernel)
+	c.Among = t.together()
 	c.ReadScalar("microbatches", float64(t.Micro))
 	order := c.Write("order", lowp.INT32, t.Micro)
 	c.Do()
 	return order.I32()
+}
+
+// together is the place of all ranks that must take their microbatches in one order: those that share them, and those that
+// send tokens to one another's experts.
+func (t *Trainer) together() *device.Coord {
+	if t.rank.EP().Size()*t.rank.ETP().Size() > 1 {
+		return &device.Coord{}
+	}
+	return &device.Coord{DP: t.rank.DP().Index}
 }
 
 var onlyOne = []int32{0}

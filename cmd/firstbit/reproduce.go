@@ -11,17 +11,22 @@ import (
 
 func reproduceCommand() *cobra.Command {
 	var all, asJSON bool
+	var layout string
 	c := &cobra.Command{
 		Use:     "reproduce CAUSE…",
 		Short:   "Tell a root cause's story: same bits, different bits, found, cured, same bits again",
-		Example: "  firstbit reproduce dprob-atomics\n  firstbit reproduce --all --json",
+		Example: "  firstbit reproduce dprob-atomics\n  firstbit reproduce dprob-atomics --layout tp=2,ep=2\n  firstbit reproduce --all --layout each --json",
 		Args:    cobra.ArbitraryArgs,
 	}
 	c.Flags().BoolVar(&all, "all", false, "every cause of the catalog")
+	c.Flags().StringVar(&layout, "layout", "", "a layout to show it on, such as tp=2,ep=2, or each: every one that list names (default: the first of those)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		causes, err := chosen(args, all)
 		if err != nil {
+			return err
+		}
+		if causes, err = on(layout, causes); err != nil {
 			return err
 		}
 		return reproduce(causes, asJSON, c.OutOrStdout())
@@ -47,6 +52,27 @@ func chosen(args []string, all bool) ([]*experiments.Cause, error) {
 		causes = append(causes, cause)
 	}
 	return causes, nil
+}
+
+// on shows causes on a layout, or each on every one of its own.
+func on(layout string, causes []*experiments.Cause) (shown []*experiments.Cause, err error) {
+	if layout == "" {
+		return causes, nil
+	}
+	for _, c := range causes {
+		layouts := []string{layout}
+		if layout == "each" {
+			layouts = c.Layouts
+		}
+		for _, l := range layouts {
+			other, err := c.On(l)
+			if err != nil {
+				return nil, err
+			}
+			shown = append(shown, other)
+		}
+	}
+	return shown, nil
 }
 
 func reproduce(causes []*experiments.Cause, asJSON bool, out io.Writer) error {
