@@ -3,6 +3,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -129,6 +130,18 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 		return Tensor{}, false
 	}
 	return f.Tensors[i], true
+}
+
+// With is the file with another tensor of the same name as its tensor i.
+func (f *File) With(i int, t Tensor) *File {
+	other := &File{Tensors: slices.Clone(f.Tensors)}
+	other.Tensors[i] = t
+	return other
+}
+
+// Same tells whether two tensors have the same type, shape and bits.
+func (t Tensor) Same(other Tensor) bool {
+	return t.format == other.format && slices.Equal(t.Shape, other.Shape) && bytes.Equal(t.data, other.data)
 }
 
 // Len is the number of elements.

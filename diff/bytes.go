@@ -20,7 +20,7 @@ func (r *Report) settle(p *pair) {
 	if r.A == nil || r.B == nil {
 		return
 	}
-	if r.First.Verdict == "origin" {
+	if r.First.Verdict == "origin" || r.First.Phase == "load" {
 		r.Evidence = append(r.Evidence, unconfirmed)
 	}
 	for i := range r.A.Out {

@@ -1,4 +1,39 @@
 package experiments
 
-// Broken are the two runs of the pair that the cause makes differ.
-func (c *Cause) Broken() [2]Spec { return [2]Spec{c.spec(c.broken, 0), c.spec(c.broken, 1)} }
+import (
+	"os"
+	"path/filepath"
+
+	"firstbit/parallel"
+)
+
+// Broken are the two runs of the pair that the cause makes differ. What they continue from is saved below dir.
+func (c *Cause) Broken(dir string) (pair [2]Spec, err error) {
+	from, err := c.save(dir, c.Layouts[0])
+	if err != nil {
+		return pair, err
+	}
+	for side := range pair {
+		pair[side] = c.spec(c.broken, side)
+		pair[side].Resume = from
+	}
+	return pair, nil
+}
+
+// save makes the checkpoint that the runs over a layout continue from, unless it is there; empty: they do not.
+func (c *Cause) save(dir, layout string) (string, error) {
+	if c.stop == 0 {
+		return "", nil
+	}
+	s := c.spec(c.healthy, 0)
+	s.Until, s.Save.Dir = c.stop, filepath.Join(dir, "saved-"+layout)
+	var err error
+	if s.Layout, err = parallel.ParseLayout(layout); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(s.Save.Dir); err == nil {
+		return s.Save.Dir, nil
+	}
+	_, err = Run(s)
+	return s.Save.Dir, err
+}

@@ -7,6 +7,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/parallel"
+	"firstbit/trace"
 	"firstbit/train"
 )
 
@@ -31,6 +32,9 @@ type Cause struct {
 	also []string
 
 	config func() train.Config
+	// stop is the step after which a run is saved for those that continue; 0: none does. The runs of the broken pair both
+	// continue. Of the others run A is never stopped.
+	stop int
 	// vary is what differs between the two runs of every pair: the source of the fault.
 	vary [2]variation
 	// broken lets the source reach the bits; cured closes that way again while the source
@@ -83,8 +87,9 @@ var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
 	scaleCollective, bucketSize, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
 	topkTies, topkSlots, ssdChunk, bitFlip, // B
-	rngLiveHandle, // C
-	oneBadMember,  // D
+	rngOmission, rngDedupe, rngExtraDraw, rngReseed, rngLiveHandle, // C
+	dataOffset, dataEpoch, gatherSkip, stepCounter, biasDrift, // C
+	oneBadMember, // D
 }
 
 // Causes lists the catalog.
@@ -103,10 +108,37 @@ func Find(id string) (*Cause, error) {
 }
 
 // Vary says what differs between runs A and B of its pairs.
-func (c *Cause) Vary() [2]string { return [2]string{c.vary[0].String(), c.vary[1].String()} }
+func (c *Cause) Vary() (text [2]string) {
+	for side, v := range c.vary {
+		text[side] = v.String()
+		if c.stop > 0 {
+			text[side] = fmt.Sprintf("continues after step %d, %s", c.stop, v)
+		}
+	}
+	return text
+}
 
 // Persists tells whether that still differs in the cured pair.
 func (c *Cause) Persists() bool { return c.cured.source }
+
+// Cured says which of the program's doings around a restore the cure leaves.
+func (c *Cause) Cured() string {
+	if len(c.cured.faults) == 0 {
+		return ""
+	}
+	return ", still with " + strings.Join(c.cured.faults, ", ")
+}
+
+// Stop is the step after which the runs of the faulty pair continue; 0: they begin at the beginning.
+func (c *Cause) Stop() int { return c.stop }
+
+// Window is the steps to trace for what a step read: those that continue read the checkpoint, just before their first.
+func (c *Cause) Window(step int) trace.Set {
+	if c.stop > 0 && step == c.stop+1 {
+		return trace.Set{{Lo: c.stop, Hi: step}}
+	}
+	return trace.Set{{Lo: step, Hi: step}}
+}
 
 // Layout is the layout the cause is shown on.
 func (c *Cause) Layout() parallel.Layout {
@@ -134,7 +166,7 @@ func (c *Cause) On(layout string) (*Cause, error) {
 // Config is the configuration the cause is shown on.
 func (c *Cause) Config() train.Config { return c.config() }
 
-// spec is run side of a pair under a setting.
+// spec is run side of a pair under a setting, from its beginning.
 func (c *Cause) spec(s setting, side int) Spec {
 	v := c.vary[side]
 	if !s.source {

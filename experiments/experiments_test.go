@@ -24,7 +24,7 @@ func TestEveryCauseReproduces(t *testing.T) {
 			require.True(t, r.OK)
 			require.True(t, r.Report.Confirmed)
 			require.Len(t, r.Report.Levels, 5)
-			require.NotEmpty(t, r.Report.Roots)
+			require.True(t, len(r.Report.Roots) > 0 || r.Fault.Root.Verdict == "restore")
 			if c.ID == "microbatch-order" {
 				require.Zero(t, r.Routes.Flips, "each microbatch is compared with itself, whenever it came")
 			}

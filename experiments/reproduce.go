@@ -9,7 +9,6 @@ import (
 
 	"firstbit/device"
 	"firstbit/diff"
-	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
 )
@@ -76,17 +75,17 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 	r.Precision = r.Config.Precision
 	h := harness{cause: c, dir: dir, progress: progress}
 
-	if r.Baseline.Identical, err = h.pair("without the cause", c.healthy); err != nil {
+	if r.Baseline.Identical, err = h.pair("without the cause", c.healthy, false); err != nil {
 		return nil, err
 	}
 	if err := h.fault(r); err != nil {
 		return nil, err
 	}
-	if r.Cure.Identical, err = h.pair("with the cure", c.cured); err != nil {
+	if r.Cure.Identical, err = h.pair("with the cure", c.cured, false); err != nil {
 		return nil, err
 	}
 	for _, half := range c.halves {
-		same, err := h.pair(half.name, half.setting)
+		same, err := h.pair(half.name, half.setting, false)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +93,7 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 	}
 	for _, layout := range c.quiet {
 		h.layout = layout
-		same, err := h.pair("at "+layout, c.broken)
+		same, err := h.pair("at "+layout, c.broken, true)
 		if err != nil {
 			return nil, err
 		}
@@ -158,59 +157,15 @@ func (h *harness) say(format string, a ...any) {
 	}
 }
 
-// pair runs both sides without a trace and compares metrics and state, bit for bit.
-func (h *harness) pair(name string, s setting) (bool, error) {
-	h.say("%s", name)
-	var out [2]*Outcome
-	err := diff.Both(func(side int) (err error) {
-		spec := h.cause.spec(s, side)
-		if h.layout != "" {
-			if spec.Layout, err = parallel.ParseLayout(h.layout); err != nil {
-				return err
-			}
-		}
-		out[side], err = Run(spec)
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	return same(out[0], out[1]), nil
-}
-
-// same compares two runs. Where they cut what the ranks hold otherwise, what they hold is compared element by element.
-func same(a, b *Outcome) bool {
-	if len(a.Steps) != len(b.Steps) {
-		return false
-	}
-	for i := range a.Steps {
-		if a.Elements != nil {
-			if a.Elements[i] != b.Elements[i] || !sameMetrics(a.Steps[i].Metrics, b.Steps[i].Metrics) {
-				return false
-			}
-			continue
-		}
-		if a.Steps[i].State != b.Steps[i].State || !sameMetrics(a.Steps[i].Metrics, b.Steps[i].Metrics) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameMetrics(a, b []train.Metric) bool {
-	for i := range a {
-		if a[i].Bits != b[i].Bits {
-			return false
-		}
-	}
-	return len(a) == len(b)
-}
-
 // fault runs the broken pair, localises it and compares what it did.
 func (h *harness) fault(r *Result) error {
+	pair, err := h.cause.Broken(h.dir)
+	if err != nil {
+		return err
+	}
 	var out [2]*Outcome
 	run := func(side int, w diff.Window) (*trace.Trace, error) {
-		s := h.cause.spec(h.cause.broken, side)
+		s := pair[side]
 		s.Trace = h.options(side, w)
 		s.Until = w.Step
 		s.Routes = w.Step == 0
@@ -232,6 +187,7 @@ func (h *harness) fault(r *Result) error {
 	r.Routes = compareRoutes(out[0].Routes, out[1].Routes)
 	r.Printed = printed(out[0], out[1])
 	for side := range out {
+		r.Losses[side] = make([]float64, h.cause.stop) // those of the steps before were another run's
 		for _, s := range out[side].Steps {
 			r.Losses[side] = append(r.Losses[side], s.Metrics[0].Value)
 		}
@@ -239,7 +195,7 @@ func (h *harness) fault(r *Result) error {
 	if report.Identical {
 		return nil
 	}
-	step, found := report.First.Iteration, report.First.Path()
+	step, found := report.Levels[0].First.Iteration, report.First.Path() // a restore comes before the first step that shows it
 	r.Fault.FirstStep, r.Fault.Root, r.Fault.Class = &step, report.First, report.Class
 	r.Fault.Found, r.Fault.Bytes = &found, report.Bytes
 	r.Spread = spread(report)
@@ -250,7 +206,7 @@ func (h *harness) fault(r *Result) error {
 func (h *harness) options(side int, w diff.Window) trace.Options {
 	o := trace.Options{Dir: filepath.Join(h.dir, fmt.Sprintf("%s-%c", w.Level, 'a'+side)), Level: w.Level, Dump: w.Dump}
 	if w.Step > 0 {
-		o.Steps = trace.Set{{Lo: w.Step, Hi: w.Step}}
+		o.Steps = h.cause.Window(w.Step)
 	}
 	return o
 }

@@ -74,3 +74,52 @@ func (s *Spec) open(run *checkpoint.Manifest) error {
 	s.resumed = c
 	return nil
 }
+
+// restore takes over a rank's part of a checkpoint, with the faults that are around.
+func (r *session) restore(c *checkpoint.Checkpoint, rank int) error {
+	file, err := r.copied(c, rank)
+	if err != nil {
+		return err
+	}
+	r.around(c.Step, true)
+	if err := r.trainer.Restore(c.Step, file); err != nil {
+		return err
+	}
+	r.around(c.Step, false)
+	return nil
+}
+
+func (r *session) around(step int, early bool) {
+	for _, f := range r.injector.Around(early) {
+		match := func(state string) bool { return device.Glob(f.Glob, state) }
+		switch f.Kind {
+		case "seed":
+			f.Hits += r.trainer.Reseed(step, match)
+		case "draw":
+			f.Hits += r.trainer.DrawOnce(step, match)
+		}
+	}
+}
+
+// copied is a rank's file with the states that faults take from another's.
+func (r *session) copied(c *checkpoint.Checkpoint, rank int) (*checkpoint.File, error) {
+	file := c.Ranks[rank]
+	for i, x := range file.Tensors {
+		f := r.injector.Copies(x.Name)
+		if f == nil {
+			continue
+		}
+		if f.From >= len(c.Ranks) {
+			return nil, fmt.Errorf("inject %q: from=%d: there are %d ranks", f.Text, f.From, len(c.Ranks))
+		}
+		other, ok := c.Ranks[f.From].Tensor(x.Name)
+		if !ok {
+			return nil, fmt.Errorf("inject %q: rank %d saved no %s", f.Text, f.From, x.Name)
+		}
+		if !x.Same(other) {
+			f.Hits++
+		}
+		file = file.With(i, other)
+	}
+	return file, nil
+}

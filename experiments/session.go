@@ -160,7 +160,7 @@ func (s *Spec) assemble(rank parallel.Rank, corpus *data.Corpus, tracer *trace.T
 		run.parts = parts(run.trainer) // before a checkpoint brings values
 	}
 	if s.resumed != nil {
-		if err := run.trainer.Restore(s.resumed.Step, s.resumed.Ranks[rank.Index]); err != nil {
+		if err := run.restore(s.resumed, rank.Index); err != nil {
 			return nil, fmt.Errorf("checkpoint %s: %s: %w", s.resumed.Dir, s.resumed.Files[rank.Index].Name, err)
 		}
 	}

@@ -23,13 +23,14 @@ type Kind struct {
 }
 
 // Kinds are the faults there are.
-var Kinds = []Kind{
+var Kinds = append(runKinds, restoreKinds...)
+
+// runKinds are those of a run's steps.
+var runKinds = []Kind{
 	{"flip", "flip@GLOB [step=SET] [rank=R] [micro=M] [phase=P] [out=NAME] [elem=I] [bit=B] [at=rest]: flips bit B of element I of an output, as the kernel writes it, or with at=rest in memory after the Call",
 		"flip@layers.2.moe.router.logits rank=0 step=3 elem=17 bit=0"},
 	{"order", "order@GLOB [step=SET] NAME=VALUE …: sets items of the plan: reductions to an ORDER, choices to a value",
 		"order@*.dprob tiles=arrival sched=dynamic step=3-"},
-	{"drop", "drop@GLOB [rank=R]: omits states from a restore, on all ranks unless R is given: they keep what the run began with",
-		"drop@rng.dropout.tp"},
 }
 
 // Fault is one fault to inject.
@@ -45,6 +46,9 @@ type Fault struct {
 	Elem  int
 	Bit   int
 	Rest  bool // in memory after the Call, not on the kernel's write
+	Value float64
+	From  int  // the rank whose state another takes over
+	Early bool // before the restore, not after it
 	Hits  int  // outputs changed
 
 	policy *tune.Policy
@@ -72,11 +76,10 @@ func Parse(s string) (*Fault, error) {
 		err = f.parseFlip(fields[1:])
 	case "order":
 		err = f.parseOrder(fields[1:])
-	case "drop":
-		f.Phase = device.Load
-		err = f.parseDrop(fields[1:])
+	case "drop", "set", "copy", "seed", "draw":
+		err = f.parseRestore(fields[1:])
 	default:
-		return bad("unknown kind %q: must be flip, order or drop", kind)
+		return bad("unknown kind %q: must be flip, order, drop, set, copy, seed or draw", kind)
 	}
 	if err != nil {
 		return bad("%v", err)
@@ -120,32 +123,6 @@ func (f *Fault) parseFlip(pairs []string) error {
 		}
 	}
 	return nil
-}
-
-func (f *Fault) parseDrop(pairs []string) error {
-	f.Rank = allRanks
-	for _, pair := range pairs {
-		value, ok := strings.CutPrefix(pair, "rank=")
-		if !ok {
-			return fmt.Errorf("%q: must be rank=R", pair)
-		}
-		var err error
-		if f.Rank, err = number(value, 1<<20); err != nil {
-			return fmt.Errorf("rank: %w", err)
-		}
-	}
-	return nil
-}
-
-const allRanks = -1
-
-// dropped tells whether a Call restores a state that is to be omitted.
-func (f *Fault) dropped(c *device.Call) bool {
-	if f.Kind != "drop" || c.Kernel.Name != "restore" || !f.hits(c) {
-		return false
-	}
-	f.Hits++
-	return true
 }
 
 func number(s string, most int) (int, error) {
@@ -219,7 +196,7 @@ func (i Injector) Memory(next device.Runner) device.Runner { return i.around(nex
 func (i Injector) around(next device.Runner, rest bool) device.Runner {
 	var mine []*Fault
 	for _, f := range i.Faults {
-		if f.Kind != "order" && f.Rest == rest && (f.Rank == i.Rank || f.Rank == allRanks) {
+		if f.Kind != "order" && f.Rest == rest && f.on(i.Rank) {
 			mine = append(mine, f)
 		}
 	}
@@ -234,8 +211,11 @@ func (i Injector) around(next device.Runner, rest bool) device.Runner {
 		}
 		next(c)
 		for _, f := range mine {
-			if f.Kind == "flip" && f.hits(c) {
+			switch {
+			case f.Kind == "flip" && f.hits(c):
 				f.flip(c)
+			case f.Kind == "set" && f.hits(c):
+				f.set(c)
 			}
 		}
 	}

@@ -27,6 +27,29 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestParseRestore(t *testing.T) {
+	for _, good := range []string{"drop@rng.*", "drop@rng.* rank=3", "set@x value=-1.5 elem=2 rank=1", "copy@x", "copy@x from=2 rank=0", "seed@x", "draw@x when=before"} {
+		f, err := Parse(good)
+		require.NoError(t, err, good)
+		require.Equal(t, device.Load, f.Phase)
+	}
+	for bad, want := range map[string]string{
+		"drop@x step=3":           `unknown key "step": must be rank`,
+		"drop@x rank":             `"rank": must be key=value`,
+		"set@x":                   "value: must be given",
+		"set@x value=one":         `value: "one": must be a number`,
+		"set@x value=NaN":         `value: "NaN": must be a number`,
+		"set@x value=1 elem=-1":   `elem: "-1": must be a number from 0`,
+		"copy@x from=no":          `from: "no": must be a number from 0`,
+		"seed@x when=later":       `when: "later": must be before or after`,
+		"draw@x when=after elem=": `unknown key "elem": must be when, rank`,
+		"lose@x":                  "must be flip, order, drop, set, copy, seed or draw",
+	} {
+		_, err := Parse(bad)
+		require.ErrorContains(t, err, want, bad)
+	}
+}
+
 // run sends one Call through the injector and returns what is in its output after it.
 func run(t *testing.T, fault string, format lowp.Format) (float64, *Fault) {
 	t.Helper()

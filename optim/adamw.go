@@ -11,6 +11,8 @@ import (
 type Optimizer interface {
 	// Step updates them from the gradients of iteration step, counting from 1, and returns the gradients' norm.
 	Step(dev *device.Device, step int, rate float64) *device.Tensor
+	// Gather makes the weights of the masters again.
+	Gather(dev *device.Device)
 	// States is what it holds of each parameter.
 	States() map[*device.Param][]Held
 }

@@ -9,7 +9,6 @@ import (
 	"firstbit/model"
 	"firstbit/optim"
 	"firstbit/parallel"
-	"firstbit/rng"
 )
 
 // Trainer is a run under way on one device.
@@ -32,6 +31,7 @@ type Trainer struct {
 	consumed int64    // samples of all ranks, before this step
 	sampler  *data.Sampler
 	step     int
+	updates  int // of the weights
 	losses   losses
 	restored bool            // what follows from the masters is still to be made
 	order    []parallel.Step // of the pipeline
@@ -93,7 +93,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 		}
 	}
 	dev.At(0, 0, device.Init)
-	w.Init(dev, func(name string) *rng.Stream { return rng.New(c.Seed, name+t.of(name)) })
+	w.Init(dev, t.seeded)
 	if err := t.load(); err != nil {
 		return t, err
 	}
@@ -146,7 +146,8 @@ func (t *Trainer) Step() Result {
 	t.losses.order = t.losses.order[:0]
 	t.pipeline()
 	t.dev.At(t.step, 0, device.Opt)
-	norm := t.Optim.Step(t.dev, t.step, t.Config.Optim.Rate(t.step, t.Steps))
+	t.updates++
+	norm := t.Optim.Step(t.dev, t.updates, t.Config.Optim.Rate(t.step, t.Steps))
 	for _, r := range t.Routers() {
 		if r.BiasRate > 0 && !r.Shared {
 			at := t.dev.In(r.Scope)

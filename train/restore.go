@@ -16,8 +16,10 @@ import (
 
 // Names of the states that are numbers of the trainer, not tensors of the model.
 const (
-	positionState = "data.consumed"
-	stepState     = "train.step"
+	positionState  = "data.consumed"
+	stepState      = "train.step"
+	optimStepState = "optim.step" // how many updates there were: moments are corrected by it
+	streamState    = "rng."       // and the stream's name
 )
 
 // Done is the number of the last step.
@@ -25,7 +27,7 @@ func (t *Trainer) Done() int { return t.step }
 
 // saved lists all that a checkpoint carries: the states, and how many steps there were.
 func (t *Trainer) saved() []State {
-	return append(t.States(), State{stepState, numberTensor(int64(t.step))})
+	return append(t.States(), State{stepState, numberTensor(int64(t.step))}, State{optimStepState, numberTensor(int64(t.updates))})
 }
 
 // numberTensor is a 64-bit number as two int32, the low half first.
@@ -49,14 +51,17 @@ func (t *Trainer) Save() []checkpoint.Tensor {
 
 var restoreKernel = &device.Kernel{Name: "restore"}
 
-// Restore takes over what Save returned after a step, tensor by tensor through the door. A file that lacks one, or has another, is
-// refused and changes nothing.
+// Restore takes over what Save returned after a step, tensor by tensor through the door, and makes the weights of the masters again. A
+// file that lacks one, or has another, is refused and changes nothing.
 func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 	states := t.saved()
 	from := make([]checkpoint.Tensor, len(states))
 	known := map[string]bool{}
 	for i, s := range states {
 		x, ok := f.Tensor(s.Name)
+		if !ok && s.Name == optimStepState { // of a checkpoint from before it was saved, when it was the trainer's
+			x, ok = f.Tensor(stepState)
+		}
 		if !ok {
 			return fmt.Errorf("tensor %q: is missing", s.Name)
 		}
@@ -81,8 +86,11 @@ func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 			t.consumed = numberOf(s.Tensor)
 		case stepState:
 			t.step = int(numberOf(s.Tensor))
+		case optimStepState:
+			t.updates = int(numberOf(s.Tensor))
 		}
 	}
+	t.Optim.Gather(t.dev.In("weights"))
 	t.restored = true
 	return nil
 }

@@ -40,7 +40,7 @@ func (t *Trainer) States() []State {
 	}
 	s = append(s, t.scales()...)
 	for _, stream := range t.weights.Streams() {
-		s = append(s, State{"rng." + stream.Name, stream.State})
+		s = append(s, State{streamState + stream.Name, stream.State})
 	}
 	return append(s, State{positionState, numberTensor(t.consumed)})
 }

@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,10 +64,12 @@ func TestEveryStateIsNeeded(t *testing.T) {
 	noise, mtp := train.Tiny(), train.Tiny()
 	noise.Model.Pattern, noise.Model.Dropout, noise.Model.MoE.Jitter, noise.Model.Recompute = "M*E-", 0.1, 0.05, true
 	noise.Model.Tied = true
-	mtp.Model.Pattern = "-/*E"
-	for _, c := range []train.Config{noise, mtp} {
-		c.Steps, c.Precision, c.Cluster.Bucket = 5, "bf16", 1<<12
-		ablate(t, experiments.Spec{Config: c, Layout: parallel.Layout{DP: 2}, Digest: true})
+	mtp.Model.Pattern = "--/*E"
+	for _, l := range []parallel.Layout{{DP: 2}, {TP: 2, PP: 2, EP: 2}} {
+		for _, c := range []train.Config{noise, mtp} {
+			c.Steps, c.Precision, c.Cluster.Bucket = 5, "bf16", 1<<12
+			ablate(t, experiments.Spec{Config: c, Layout: l.Full(), Digest: true})
+		}
 	}
 }
 
@@ -82,14 +85,16 @@ func ablate(t *testing.T, s experiments.Spec) {
 	saved, err := checkpoint.ReadManifest(s.Resume)
 	require.NoError(t, err)
 	runs := 0
-	differs := func(name, fault string) bool {
+	differs := func(name string, faults ...string) bool {
 		runs++
 		with := s
-		with.Faults = []string{fault}
+		with.Faults = faults
 		with.Save = experiments.Save{Dir: filepath.Join(dir, fmt.Sprint(runs))}
 		o, err := experiments.Run(with)
-		require.NoError(t, err, fault)
-		require.NotZero(t, o.Changed[0].Changed, "%s changed nothing", fault)
+		require.NoError(t, err, faults)
+		for _, f := range o.Changed {
+			require.NotZero(t, f.Changed, "%s changed nothing", f.Text)
+		}
 		got, err := checkpoint.ReadManifest(filepath.Join(with.Save.Dir, last))
 		require.NoError(t, err)
 		return laterDiffers(want[3:], o.Steps, state, got, name)
@@ -101,15 +106,28 @@ func ablate(t *testing.T, s experiments.Spec) {
 				continue
 			}
 			seen[x.Name] = true
-			if !strings.HasSuffix(x.Name, ".tokens") {
-				require.True(t, differs(x.Name, "drop@"+x.Name), "%s: nothing else differs", x.Name)
-				continue
+			switch drop := "drop@" + x.Name; {
+			case strings.HasSuffix(x.Name, ".tokens"):
+				// Counts of tokens are zero after every step, so omitting them loses nothing. Other counts would move the bias.
+				require.False(t, differs(x.Name, drop), "%s is not zero", x.Name)
+				require.True(t, differs(x.Name, fmt.Sprintf("flip@%s phase=load step=3 rank=%d elem=0 bit=20", x.Name, rank)), "%s: nothing else differs", x.Name)
+			case hasMaster(saved, x.Name):
+				// The weight is made of its master again, unless that fails too.
+				require.False(t, differs(x.Name, drop), "%s is not made of its master", x.Name)
+				require.True(t, differs(x.Name, drop, "drop@weights.*"), "%s: nothing else differs", x.Name)
+			default:
+				require.True(t, differs(x.Name, drop), "%s: nothing else differs", x.Name)
 			}
-			// Counts of tokens are zero after every step, so omitting them loses nothing. Other counts would move the bias.
-			require.False(t, differs(x.Name, "drop@"+x.Name), "%s is not zero", x.Name)
-			require.True(t, differs(x.Name, fmt.Sprintf("flip@%s phase=load step=3 rank=%d elem=0 bit=20", x.Name, rank)), "%s: nothing else differs", x.Name)
 		}
 	}
+	t.Logf("%s: %d states, %d runs", s.Layout, len(seen), runs)
+}
+
+// hasMaster tells whether a rank holds masters of a weight.
+func hasMaster(m *checkpoint.Manifest, name string) bool {
+	return slices.ContainsFunc(m.Files, func(f checkpoint.RankFile) bool {
+		return slices.ContainsFunc(f.Tensors, func(x checkpoint.Entry) bool { return x.Name == name+".master" })
+	})
 }
 
 // laterDiffers tells whether a metric differs, or a tensor of another name.

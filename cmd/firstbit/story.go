@@ -42,6 +42,9 @@ func (s story) tell() {
 	if c.Persists() {
 		s.print("     run A still has %s; run B %s", c.Vary()[0], c.Vary()[1])
 	}
+	if c.Stop() > 0 {
+		s.print("     run A was never stopped; run B continues after step %d%s", c.Stop(), c.Cured())
+	}
 	width := 0
 	for _, p := range r.Controls {
 		width = max(width, len(p.Name))
@@ -82,7 +85,7 @@ func (s story) losses() {
 	slices.Sort(show)
 	s.print("       step  loss, run A  loss, run B")
 	for _, step := range slices.Compact(show) {
-		if step >= 1 && step <= last {
+		if step > s.cause.Stop() && step <= last {
 			s.print("       %4d  %11.6f  %11.6f", step, r.Losses[0][step-1], r.Losses[1][step-1])
 		}
 	}
@@ -92,7 +95,7 @@ func (s story) printedAt() string {
 	switch p := s.r.Printed; {
 	case p.FirstStep == nil:
 		return "never shows it"
-	case *p.FirstStep == 1:
+	case *p.FirstStep == 1+s.cause.Stop():
 		return "shows it at once"
 	default:
 		return fmt.Sprintf("agrees until step %d and differs at step %d", *p.FirstStep-1, *p.FirstStep)
@@ -112,11 +115,13 @@ func (s story) root() {
 	rep, f := s.r.Report, s.r.Fault
 	s.print("4  The root              %s, %s of step %d", f.Root.Path(), phaseName(f.Root.Phase), f.Root.Iteration)
 	if rep.A != nil && rep.B != nil {
-		s.print("     inputs equal: %s", names(rep.A.In))
+		if f.Root.Verdict == "origin" {
+			s.print("     inputs equal: %s", names(rep.A.In))
+		}
 		s.print("     outputs different: %s", changed(rep.A.Out, rep.B.Out))
-		if rep.A.Plan == rep.B.Plan {
+		if rep.A.Plan == rep.B.Plan && rep.A.Plan != "" {
 			s.print("     plan, both runs: %s", rep.A.Plan)
-		} else {
+		} else if rep.A.Plan != rep.B.Plan {
 			s.print("     plan, run A: %s", rep.A.Plan)
 			s.print("     plan, run B: %s", rep.B.Plan)
 		}

@@ -1,0 +1,17 @@
+package experiments
+
+// The bias that balances experts is no weight: no gradient reaches it, and no optimizer saves it.
+var biasDrift = &Cause{
+	ID: "bias-drift", Part: "C", Title: "The experts' bias is not restored",
+	Symptom:  "routes part after the restore, and experts that were in balance have to find it again",
+	Cause:    "the routers' bias is state outside the optimizer, and the checkpoint does not bring it",
+	Diagnose: "restore: the bias of every router; the logits of the first step are equal, the choices are not",
+	Cure:     "bias and counts in the checkpoint",
+	Source:   "reports of router state lost on restart", Layouts: []string{"dp=1"},
+	Root: "layers.2.moe.router.bias", also: []string{"*.moe.router.bias"}, Class: "state", verdict: "restore",
+	config: continued,
+	stop:   3,
+	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"drop@*.moe.router.bias"}}},
+	broken: setting{source: true},
+	cured:  setting{source: false},
+}

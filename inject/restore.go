@@ -1,0 +1,124 @@
+package inject
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"firstbit/device"
+)
+
+// restoreKinds are the faults of a restore: of what it reads, and of what a program does around it.
+var restoreKinds = []Kind{
+	{"drop", "drop@GLOB [rank=R]: omits states from a restore, or other Calls of it, on all ranks unless R is given: they keep what the run began with",
+		"drop@rng.dropout.tp"},
+	{"set", "set@GLOB value=V [elem=I] [rank=R]: restores V as element I of a state, on all ranks unless R is given",
+		"set@optim.step value=1"},
+	{"copy", "copy@GLOB [from=F] [rank=R]: restores on all ranks, unless R is given, the state that rank F saved",
+		"copy@rng.jitter.ep from=0"},
+	{"seed", "seed@GLOB [when=before|after] [rank=R]: seeds random streams as at the run's beginning, before or after they are restored",
+		"seed@rng.* when=after"},
+	{"draw", "draw@GLOB [when=before|after] [rank=R]: draws once from random streams, as a data iterator does that is built before or after they are restored",
+		"draw@rng.dropout.tp when=after"},
+}
+
+const allRanks = -1
+
+// on tells whether the fault is one of a rank's.
+func (f *Fault) on(rank int) bool { return f.Rank == rank || f.Rank == allRanks }
+
+// restoreKeys are the keys of each kind.
+var restoreKeys = map[string][]string{
+	"drop": {"rank"}, "set": {"value", "elem", "rank"}, "copy": {"from", "rank"}, "seed": {"when", "rank"}, "draw": {"when", "rank"},
+}
+
+func (f *Fault) parseRestore(pairs []string) error {
+	f.Rank, f.Phase = allRanks, device.Load
+	keys := restoreKeys[f.Kind]
+	given := map[string]string{}
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return fmt.Errorf("%q: must be key=value", pair)
+		}
+		if !slices.Contains(keys, key) {
+			return fmt.Errorf("unknown key %q: must be %s", key, strings.Join(keys, ", "))
+		}
+		given[key] = value
+	}
+	var err error
+	for _, key := range keys {
+		value, ok := given[key]
+		if !ok {
+			if key == "value" {
+				return fmt.Errorf("value: must be given")
+			}
+			continue
+		}
+		switch key {
+		case "rank":
+			f.Rank, err = number(value, 1<<20)
+		case "elem":
+			f.Elem, err = number(value, math.MaxInt32)
+		case "from":
+			f.From, err = number(value, 1<<20)
+		case "value":
+			if f.Value, err = strconv.ParseFloat(value, 64); err != nil || math.IsInf(f.Value, 0) || math.IsNaN(f.Value) {
+				err = fmt.Errorf("%q: must be a number", value)
+			}
+		case "when":
+			if f.Early = value == "before"; !f.Early && value != "after" {
+				err = fmt.Errorf("%q: must be before or after", value)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// dropped tells whether a Call of a restore is to be omitted.
+func (f *Fault) dropped(c *device.Call) bool {
+	if f.Kind != "drop" || !f.hits(c) {
+		return false
+	}
+	f.Hits++
+	return true
+}
+
+// set writes the value over an element of what was restored.
+func (f *Fault) set(c *device.Call) {
+	t := c.Out[0].Tensor
+	if f.Elem >= t.Len() {
+		f.fail(c, "elem=%d: the state has %d elements", f.Elem, t.Len())
+		return
+	}
+	was := t.Bits(f.Elem)
+	t.Set(f.Elem, f.Value)
+	if t.Bits(f.Elem) != was {
+		f.Hits++
+	}
+}
+
+// Copies tells whether a rank restores a state that another saved, and which one's.
+func (i Injector) Copies(state string) (from *Fault) {
+	for _, f := range i.Faults {
+		if f.Kind == "copy" && f.on(i.Rank) && device.Glob(f.Glob, state) {
+			from = f
+		}
+	}
+	return from
+}
+
+// Around lists the faults that act before a restore, or after it.
+func (i Injector) Around(early bool) (acts []*Fault) {
+	for _, f := range i.Faults {
+		if (f.Kind == "seed" || f.Kind == "draw") && f.on(i.Rank) && f.Early == early {
+			acts = append(acts, f)
+		}
+	}
+	return acts
+}
