@@ -24,6 +24,7 @@ type Tensor struct {
 
 	format safetensors.DType
 	data   []byte
+	place  *Place // in the whole; nil: not known
 }
 
 // A File is the tensors of a safetensors file, in order of their names.
@@ -130,6 +131,13 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 		return Tensor{}, false
 	}
 	return f.Tensors[i], true
+}
+
+// FileOf is a file of tensors whose names are distinct.
+func FileOf(tensors []Tensor) *File {
+	f := &File{Tensors: slices.Clone(tensors)}
+	slices.SortFunc(f.Tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	return f
 }
 
 // With is the file with another tensor of the same name as its tensor i.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/zeebo/xxh3"
+
+	"firstbit/parallel"
 )
 
 // ManifestVersion changes with any change to the meaning of a field or a digest.
@@ -52,6 +54,7 @@ type Entry struct {
 	Dtype  string `json:"dtype"`
 	Shape  []int  `json:"shape"`
 	Digest string `json:"digest"`
+	Place  *Place `json:"place,omitempty"` // nil: of a checkpoint from before places were kept
 }
 
 const noDigest = "00000000000000000000000000000000"
@@ -113,6 +116,50 @@ func (m *Manifest) check() error {
 
 // Match reports the first thing in which a run differs from the one that was saved. The number of steps may.
 func (m *Manifest) Match(run *Manifest) error {
+	if m.Layout != run.Layout {
+		return mustBeSame(difference{"layout", m.Layout, run.Layout})
+	}
+	return m.match(run)
+}
+
+// MatchMoved is Match for a run of another layout: microbatches may be others too, if they are as many samples a step.
+func (m *Manifest) MatchMoved(run *Manifest) error {
+	was, err := samples(m)
+	if err != nil {
+		return err
+	}
+	is, err := samples(run)
+	if err != nil {
+		return err
+	}
+	if was != is {
+		return mustBeSame(difference{"batch·micro·dp", fmt.Sprint(was), fmt.Sprint(is)})
+	}
+	return m.match(run, "batch", "micro")
+}
+
+// samples is the number of samples of a step.
+func samples(m *Manifest) (int, error) {
+	l, err := parallel.ParseLayout(m.Layout)
+	if err != nil {
+		return 0, err
+	}
+	var c struct{ Batch, Micro int }
+	if err := json.Unmarshal(m.Config, &c); err != nil {
+		return 0, fmt.Errorf("config: %w", err)
+	}
+	return c.Batch * c.Micro * l.DP, nil
+}
+
+// difference is a field of two manifests.
+type difference struct{ name, was, is string }
+
+func mustBeSame(d difference) error {
+	return fmt.Errorf("%s: %s was saved, this run has %s: must be the same", d.name, said(d.was), said(d.is))
+}
+
+// match compares all but the layout, the number of steps, and what else may differ.
+func (m *Manifest) match(run *Manifest, may ...string) error {
 	was, err := flatten(m.Config)
 	if err != nil {
 		return err
@@ -121,20 +168,19 @@ func (m *Manifest) Match(run *Manifest) error {
 	if err != nil {
 		return err
 	}
-	type field struct{ name, was, is string }
-	fields := []field{{"layout", m.Layout, run.Layout}, {"precision", m.Precision, run.Precision}}
+	fields := []difference{{"precision", m.Precision, run.Precision}}
 	both := maps.Clone(was)
 	maps.Copy(both, is)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
-		if name != "steps" {
-			fields = append(fields, field{name, was[name], is[name]})
+		if name != "steps" && !slices.Contains(may, name) {
+			fields = append(fields, difference{name, was[name], is[name]})
 		}
 	}
-	fields = append(fields, field{"corpus", m.Corpus, run.Corpus}, field{"recipe", m.Recipe, run.Recipe},
-		field{"plans", strings.Join(m.Plans, ", "), strings.Join(run.Plans, ", ")}, field{"library", m.Library, run.Library})
+	fields = append(fields, difference{"corpus", m.Corpus, run.Corpus}, difference{"recipe", m.Recipe, run.Recipe},
+		difference{"plans", strings.Join(m.Plans, ", "), strings.Join(run.Plans, ", ")}, difference{"library", m.Library, run.Library})
 	for _, f := range fields {
 		if f.was != f.is {
-			return fmt.Errorf("%s: %s was saved, this run has %s: must be the same", f.name, said(f.was), said(f.is))
+			return mustBeSame(f)
 		}
 	}
 	return nil

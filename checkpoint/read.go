@@ -95,6 +95,14 @@ func ReadManifest(dir string) (*Manifest, error) {
 	return m, nil
 }
 
+// Bad is an error about what a rank restores.
+func (c *Checkpoint) Bad(rank int, err error) error {
+	if rank < len(c.Files) {
+		return fmt.Errorf("checkpoint %s: %s: %w", c.Dir, c.Files[rank].Name, err)
+	}
+	return fmt.Errorf("checkpoint %s: %w", c.Dir, err)
+}
+
 // Read reads a checkpoint and verifies every byte of it.
 func Read(dir string) (*Checkpoint, error) {
 	m, err := ReadManifest(dir)

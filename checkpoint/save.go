@@ -203,6 +203,13 @@ func writeRank(dir string, rank int, tensors []Tensor) (RankFile, error) {
 	if r.Tensors, err = f.entries(); err != nil {
 		return r, err
 	}
+	places := map[string]*Place{}
+	for _, t := range tensors {
+		places[t.Name] = t.place
+	}
+	for i := range r.Tensors {
+		r.Tensors[i].Place = places[r.Tensors[i].Name]
+	}
 	r.Bytes, r.Digest = len(b), hash(b)
 	return r, writeSynced(filepath.Join(dir, r.Name), b)
 }

@@ -60,7 +60,7 @@ func (t Tensor) entry() (Entry, error) {
 	x := device.NewTensor(f, t.Shape...)
 	t.CopyTo(x)
 	d := x.Digest(nil)
-	return Entry{t.Name, f.String(), t.Shape, hex.EncodeToString(d[:])}, nil
+	return Entry{t.Name, f.String(), t.Shape, hex.EncodeToString(d[:]), t.place}, nil
 }
 
 // entries describes a file's tensors, in order of their names.

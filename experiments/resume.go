@@ -2,10 +2,13 @@ package experiments
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
+	"firstbit/tune"
 )
 
 // Save says where and when a run's state is saved. The last step's always is.
@@ -62,11 +65,13 @@ func (s *Spec) open(run *checkpoint.Manifest) error {
 		return err
 	}
 	bad := func(err error) error { return fmt.Errorf("checkpoint %s: %w", c.Dir, err) }
-	if err := c.Match(run); err != nil {
-		return bad(err)
+	if c.Layout != run.Layout {
+		err = s.move(c, run)
+	} else if err = c.Match(run); err == nil && len(c.Ranks) != s.Layout.World() {
+		err = fmt.Errorf("files: of %d ranks: must be of %d", len(c.Ranks), s.Layout.World())
 	}
-	if len(c.Ranks) != s.Layout.World() {
-		return bad(fmt.Errorf("files: of %d ranks: must be of %d", len(c.Ranks), s.Layout.World()))
+	if err != nil {
+		return bad(err)
 	}
 	if c.Step >= s.Config.Steps {
 		return bad(fmt.Errorf("steps: %d: must be above %d, after which it was saved", s.Config.Steps, c.Step))
@@ -75,9 +80,48 @@ func (s *Spec) open(run *checkpoint.Manifest) error {
 	return nil
 }
 
+// move puts the state of a run of another layout together. By the recipe canonical the bits do not depend on the layout.
+func (s *Spec) move(c *checkpoint.Checkpoint, run *checkpoint.Manifest) (err error) {
+	if err := c.MatchMoved(run); err != nil {
+		return err
+	}
+	if !s.sameEverywhere() && !s.Reshard {
+		return fmt.Errorf("layout: %s was saved, this run has %s: recipe %s has other bits there: --reshard continues all the same", c.Layout, run.Layout, s.Recipe)
+	}
+	if s.whole, err = c.Assemble(); err != nil {
+		return fmt.Errorf("layout: %s was saved, this run has %s: %w", c.Layout, run.Layout, err)
+	}
+	return nil
+}
+
+func (s *Spec) sameEverywhere() bool { return s.Recipe == tune.Canonical && len(s.Plans) == 0 }
+
+// resharded says what is another way than on the layout that was saved.
+func (s *Spec) resharded(ranks []*session) string {
+	if s.whole == nil || s.sameEverywhere() {
+		return ""
+	}
+	text := fmt.Sprintf("resharded from %s to %s: the orders of addition over ranks and microbatches are others", s.resumed.Layout, s.Layout)
+	var anew []string
+	for _, r := range ranks {
+		anew = append(anew, r.anew...)
+	}
+	slices.Sort(anew)
+	if anew = slices.Compact(anew); len(anew) > 0 {
+		text += "; random streams that nobody had drawn from: " + strings.Join(anew, ", ")
+	}
+	return text
+}
+
 // restore takes over a rank's part of a checkpoint, with the faults that are around.
-func (r *session) restore(c *checkpoint.Checkpoint, rank int) error {
-	file, err := r.copied(c, rank)
+func (r *session) restore(c *checkpoint.Checkpoint, whole *checkpoint.Whole, rank int) error {
+	var file *checkpoint.File
+	var err error
+	if whole != nil {
+		file, r.anew, err = r.trainer.Reshard(c.Step, whole)
+	} else {
+		file, err = r.copied(c, rank)
+	}
 	if err != nil {
 		return err
 	}

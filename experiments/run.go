@@ -35,7 +35,9 @@ type Spec struct {
 
 	Save    Save
 	Resume  string                 // continue the run of this checkpoint, or of the newest in this folder; empty: begin one
+	Reshard bool                   // continue it on another layout even if the bits are others then
 	resumed *checkpoint.Checkpoint // read
+	whole   *checkpoint.Whole      // of another layout's ranks; nil: of this one's
 
 	// Deterministic refuses whatever depends on arrival; it changes nothing.
 	Deterministic bool
@@ -58,6 +60,9 @@ type Outcome struct {
 	Elements []uint64 // of every step
 	Changed  []FaultReport
 	Policies []FaultReport
+
+	// Resharded says what is another way than on the layout that was saved; empty: nothing, or it is the same layout.
+	Resharded string
 
 	// NonFinite names the Call that first wrote a NaN or an infinity, if a metric shows one.
 	NonFinite string

@@ -3,7 +3,6 @@ package experiments
 import (
 	"cmp"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -27,6 +26,7 @@ type session struct {
 	tracer  *trace.Tracer // nil: no trace
 	parts   map[string]uint64
 	outcome *Outcome
+	anew    []string // random streams that no checkpoint had
 }
 
 // Run is the one place where trainers meet their middleware.
@@ -92,7 +92,7 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 		return nil, nil, err
 	}
 	o := merge(ranks)
-	o.Unigram = corpus.Unigram()
+	o.Unigram, o.Resharded = corpus.Unigram(), s.resharded(ranks)
 	if s.Export != "" {
 		gatherMasters(ranks)
 	}
@@ -160,8 +160,8 @@ func (s *Spec) assemble(rank parallel.Rank, corpus *data.Corpus, tracer *trace.T
 		run.parts = parts(run.trainer) // before a checkpoint brings values
 	}
 	if s.resumed != nil {
-		if err := run.restore(s.resumed, rank.Index); err != nil {
-			return nil, fmt.Errorf("checkpoint %s: %s: %w", s.resumed.Dir, s.resumed.Files[rank.Index].Name, err)
+		if err := run.restore(s.resumed, s.whole, rank.Index); err != nil {
+			return nil, s.resumed.Bad(rank.Index, err)
 		}
 	}
 	return run, run.err()

@@ -43,8 +43,9 @@ func numberOf(t *device.Tensor) int64 { return int64(t.I32()[1])<<32 | int64(uin
 func (t *Trainer) Save() []checkpoint.Tensor {
 	states := t.saved()
 	tensors := make([]checkpoint.Tensor, len(states))
+	at := t.places()
 	for i, s := range states {
-		tensors[i] = checkpoint.Of(s.Name, s.Tensor)
+		tensors[i] = checkpoint.Of(s.Name, s.Tensor).At(placeOf(at, s))
 	}
 	return tensors
 }

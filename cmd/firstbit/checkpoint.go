@@ -16,7 +16,8 @@ func (f *trainFlags) stateFlags(c *cobra.Command) {
 	fs.IntVar(&f.saveEvery, "save-every", 0, "save after every so many steps too")
 	fs.IntVar(&f.keep, "keep", 0, "remove all but so many of the newest checkpoints; 0: none")
 	fs.StringVar(&f.resume, "resume", "", "continue from this checkpoint, or from the newest in this folder, with the bits of a run that never stopped; "+
-		"all but steps and schedule must be as they were")
+		"all but steps and schedule must be as they were, and under recipe canonical the layout")
+	fs.BoolVar(&f.reshard, "reshard", false, "continue on another layout though its bits are others: orders of addition, and a rank's own random streams")
 }
 
 // needs checks flags that mean something only beside another, and those that must not be empty.
@@ -25,6 +26,9 @@ func (f *trainFlags) needs(changed func(string) bool) error {
 		if changed(flag) && f.save == "" {
 			return fmt.Errorf("--%s: needs --save DIR", flag)
 		}
+	}
+	if f.reshard && f.resume == "" {
+		return fmt.Errorf("--reshard: needs --resume DIR")
 	}
 	for _, d := range []struct{ flag, dir string }{{"save", f.save}, {"resume", f.resume}} {
 		if changed(d.flag) && d.dir == "" {
@@ -65,7 +69,7 @@ func printCheckpoint(out io.Writer, c *checkpoint.Checkpoint) error {
 	for _, f := range c.Files {
 		fmt.Fprintf(out, "%s  %d bytes  %d tensors\n", f.Name, f.Bytes, len(f.Tensors))
 		for _, t := range f.Tensors {
-			_, err = fmt.Fprintf(out, "  %-40s %-5s %-16s %s\n", t.Name, t.Dtype, fmt.Sprint(t.Shape), t.Digest)
+			_, err = fmt.Fprintf(out, "  %-40s %-5s %-16s %s%s\n", t.Name, t.Dtype, fmt.Sprint(t.Shape), t.Digest, t.Place)
 		}
 	}
 	return err

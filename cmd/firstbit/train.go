@@ -29,7 +29,7 @@ type trainFlags struct {
 	set, plans, faults                                []string
 	steps                                             int
 	seed                                              uint64
-	deterministic                                     bool
+	deterministic, reshard                            bool
 	trace, level, ranks, window, dump                 string
 	profile                                           string
 	json                                              bool
@@ -93,7 +93,7 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 		return s, err
 	}
 	s = experiments.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic,
-		Digest: true, Load: true, Export: f.export, Resume: f.resume, Save: experiments.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
+		Digest: true, Load: true, Export: f.export, Resume: f.resume, Reshard: f.reshard, Save: experiments.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
 	if err := f.needs(changed); err != nil {
 		return s, err
 	}
@@ -223,6 +223,9 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 		if f.Changed == 0 {
 			fmt.Fprintf(warn, "firstbit: %q changed nothing\n", f.Text)
 		}
+	}
+	if o.Resharded != "" {
+		fmt.Fprintf(warn, "firstbit: %s\n", o.Resharded)
 	}
 	if o.NonFinite != "" {
 		fmt.Fprintf(warn, "firstbit: %s\n", o.NonFinite)
