@@ -155,7 +155,8 @@ func TestResumeRefusals(t *testing.T) {
 		want  string
 		flags []string
 	}{
-		{"layout: dp=1 was saved, this run has dp=2: must be the same", []string{"--layout", "dp=2"}},
+		{"batch·micro·dp: 1 was saved, this run has 2: must be the same", []string{"--layout", "dp=2"}},
+		{"layout: dp=1 was saved, this run has dp=1,pp=2: recipe fixed has other bits there: --reshard continues all the same", []string{"--layout", "pp=2"}},
 		{"precision: fp32 was saved, this run has bf16: must be the same", []string{"--precision", "bf16"}},
 		{"model.vocab: 256 was saved, this run has 300: must be the same", []string{"--set", "model.vocab=300"}},
 		{"optim.lr: 0.005 was saved, this run has 0.1: must be the same", []string{"--set", "optim.lr=0.1"}},
@@ -192,4 +193,61 @@ func TestResumeRefusals(t *testing.T) {
 	require.Equal(t, exitBad, code)
 	require.Contains(t, stderr, path+": tensor ")
 	require.Contains(t, stderr, "step000001 is whole")
+}
+
+// What no recipe promises goes on when asked to, and says what is another way.
+func TestReshard(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	flags := []string{"train", "--steps", "4", "--set", "batch=2", "--set", "model.dropout=0.1", "--set", "model.moe.jitter=0.1"}
+	train := func(args ...string) string {
+		t.Helper()
+		code, _, stderr := firstbit(t, append(flags[:len(flags):len(flags)], args...)...)
+		require.Zero(t, code, stderr)
+		return stderr
+	}
+	require.Empty(t, train("--layout", "dp=2", "--save", at("a"), "--save-every", "2"))
+	require.Equal(t, "firstbit: resharded from dp=2 to dp=1,tp=2,ep=2: the orders of addition over ranks and microbatches are others; "+
+		"random streams that nobody had drawn from: dropout.tp.tp1, jitter.ep.ep1\n",
+		train("--set", "micro=2", "--layout", "tp=2,ep=2", "--resume", at("a/step000002"), "--reshard", "--save", at("b")))
+	require.Equal(t, "firstbit: resharded from dp=1,tp=2,ep=2 to dp=2: the orders of addition over ranks and microbatches are others\n",
+		train("--layout", "dp=2", "--steps", "6", "--resume", at("b"), "--reshard"))
+	require.Empty(t, train("--layout", "dp=2", "--resume", at("a/step000002"), "--reshard"), "the same layout")
+	code, out, _ := firstbit(t, "checkpoint", "show", at("b"))
+	require.Zero(t, code)
+	require.Regexp(t, `layers.1.attn.wq +fp32 +\[32 16\] +[0-9a-f]{32}  part 2 of 2 along 1\n`, out)
+	code, _, stderr := firstbit(t, append(flags, "--reshard")...)
+	require.Equal(t, exitBad, code)
+	require.Contains(t, stderr, "--reshard: needs --resume DIR")
+}
+
+// A checkpoint from before there were places or an optimizer's step continues on its own layout.
+func TestOldCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	flags := []string{"train", "--preset", "pico", "--steps", "3", "--precision", "bf16"}
+	code, _, stderr := firstbit(t, append(flags, "--save", dir, "--save-every", "1")...)
+	require.Zero(t, code, stderr)
+	c, err := checkpoint.Read(filepath.Join(dir, "step000001"))
+	require.NoError(t, err)
+	var tensors []checkpoint.Tensor
+	for _, x := range c.Ranks[0].Tensors {
+		if x.Name != "optim.step" {
+			tensors = append(tensors, x)
+		}
+	}
+	old := filepath.Join(dir, "old")
+	s, err := checkpoint.NewSaver(old, 0, 1, 0, *c.Manifest)
+	require.NoError(t, err)
+	require.NoError(t, s.Put(0, 1, tensors))
+	again := filepath.Join(dir, "again")
+	code, _, stderr = firstbit(t, append(flags, "--resume", old, "--save", again)...)
+	require.Zero(t, code, stderr)
+	want, err := checkpoint.Open(filepath.Join(dir, "step000003"))
+	require.NoError(t, err)
+	got, err := checkpoint.Open(again)
+	require.NoError(t, err)
+	require.Empty(t, want.Differ(got.Manifest))
+	code, _, stderr = firstbit(t, append(flags, "--resume", old, "--layout", "pp=2", "--reshard")...)
+	require.Equal(t, exitBad, code)
+	require.Contains(t, stderr, "layout: dp=1 was saved, this run has dp=1,pp=2: the checkpoint does not say where its tensors lie, so it continues on its own layout only")
 }
