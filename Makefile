@@ -1,4 +1,4 @@
-.PHONY: help test check arch fuzz golden learn bench parity notebooks
+.PHONY: help test check arch fuzz kill golden learn bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ arch: ## the same bits natively, on arm64 under qemu-user, and as wasm under Nod
 
 fuzz: ## every fuzz target for ten seconds
 	scripts/fuzz.sh 10s
+
+kill: ## kill runs that save 1000 times, whenever, and continue them
+	scripts/kill.sh 1000
 
 golden: ## rewrite the golden fingerprints and the README's outputs and tables
 	go test ./experiments -run Golden -rewrite
