@@ -99,7 +99,7 @@ func (d *Device) QuantiseWeight(p *Param) {
 	switch q.Scheme {
 	case FP8:
 		if q.W != nil {
-			d.amax(q.names[3], p.Master, q.W)
+			d.amax(q.names[3], p.Master, q.W, true)
 		}
 		d.quantiseWeight(q.names[0], quantScaled[lowp.E4M3], p, q.Fprop)
 	case MXFP8:
@@ -140,7 +140,7 @@ func (r *Recipe) rule() int {
 func (q *Quantised) Activation(d *Device, label string, x *Tensor) Packed {
 	l := q.of(label)
 	if q.X != nil && d.phase != Rec { // what a recomputation sees was seen
-		d.amax(l.xAmax, x, q.X)
+		d.amax(l.xAmax, x, q.X, false)
 	}
 	return q.rows(d, l.x, x, nil, q.X, lowp.E4M3)
 }
@@ -152,7 +152,7 @@ func (q *Quantised) Gradient(d *Device, label string, dy *Tensor) Packed {
 		return packedOf(c)
 	}
 	if q.DY != nil {
-		d.amax(l.dyAmax, dy, q.DY)
+		d.amax(l.dyAmax, dy, q.DY, false)
 	}
 	return q.rows(d, l.dy, dy, q.words(d, l.dyWords, dy), q.DY, lowp.E5M2)
 }

@@ -35,18 +35,23 @@ var (
 	}
 )
 
-// amax counts x in.
-func (d *Device) amax(label string, x *Tensor, to *Delayed) {
+// amax counts x in; a weight, of which there is one a step, is all there is to count.
+func (d *Device) amax(label string, x *Tensor, to *Delayed, weight bool) {
 	c := d.Open(label, amaxKernel)
 	c.Read("x", x)
-	c.Read("amax", to.Amax)
+	if !weight {
+		c.Read("amax", to.Amax)
+	}
 	c.Update("amax", to.Amax)
 	c.Do()
 }
 
 func runAmax(c *Call) {
-	amax := c.Out[0].f32
-	amax[0] = max(amax[0], kernel.Amax(c.In[0].f32))
+	amax := kernel.Amax(c.In[0].f32)
+	if len(c.In) > 1 {
+		amax = max(amax, c.In[1].f32[0])
+	}
+	c.Out[0].f32[0] = amax
 }
 
 // UpdateScales ends a step: largest takes the amaxes to the largest that any rank saw, histories move on, and scales are those of
