@@ -17,6 +17,11 @@ const (
 	NVFP4               // e2m1, an e4m3 scale for every 16 under one for the tensor
 )
 
+// Formats are those of codes, forward and backward where they differ, and of scales.
+func (s Scheme) Formats() string {
+	return [...]string{"e4m3, e5m2, fp32", "e4m3, e8m0", "e2m1, e4m3, fp32"}[s]
+}
+
 // Recipe says how the operands of linear layers are quantised.
 //
 // Every copy is made from the full-precision source: blocks lie along the dimension that a product reduces, so

@@ -20,6 +20,12 @@ func (w *Weights) quantised(p *device.Param) {
 	p.Quantise(w.quant)
 }
 
+// Linear tells whether a weight is one of a linear layer.
+func (w *Weights) Linear(p *device.Param) bool {
+	i := slices.Index(w.params, p)
+	return i >= 0 && w.initials[i].linear
+}
+
 // Quantise makes the copies of every weight from its master.
 func (w *Weights) Quantise(dev *device.Device) {
 	if w.quant == nil {

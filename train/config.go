@@ -66,7 +66,7 @@ func (c Config) Validate() error {
 	if _, err := c.Format(); err != nil {
 		return err
 	}
-	if err := c.Quant.validate(); err != nil {
+	if err := c.Quant.validate(c.Precision); err != nil {
 		return err
 	}
 	if c.Streams != "" && !slices.Contains(StreamModes, c.Streams) {

@@ -80,6 +80,9 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	for i := range w.Pieces() {
 		t.pieces = append(t.pieces, &piece{lanes: []*model.Model{w.Piece(i)}, in: map[int]int{}})
 	}
+	if err := t.checkHigh(); err != nil {
+		return nil, err
+	}
 	t.Model = t.pieces[0].lanes[0]
 	switch {
 	case canonical:

@@ -28,7 +28,7 @@ const maxHistory = 1 << 16
 // schemes are the precisions with quantised operands.
 var schemes = map[string]device.Scheme{"fp8": device.FP8, "mxfp8": device.MXFP8, "nvfp4": device.NVFP4}
 
-func (q Quant) validate() error {
+func (q Quant) validate(precision string) error {
 	switch {
 	case !slices.Contains(Scalings, q.Scaling):
 		return fmt.Errorf("quant.scaling: %q: must be one of %s", q.Scaling, strings.Join(Scalings, ", "))
@@ -36,6 +36,10 @@ func (q Quant) validate() error {
 		return fmt.Errorf("quant.history: %d: must be from 1 to %d", q.History, maxHistory)
 	case !slices.Contains(Rules, q.Rule):
 		return fmt.Errorf("quant.rule: %q: must be one of %s", q.Rule, strings.Join(Rules, ", "))
+	case q.Scaling != Scalings[0] && precision != "fp8":
+		return fmt.Errorf("quant.scaling: %q: must be %s with precision %s", q.Scaling, Scalings[0], precision)
+	case q.Rule != Rules[0] && precision != "mxfp8":
+		return fmt.Errorf("quant.rule: %q: must be %s with precision %s", q.Rule, Rules[0], precision)
 	case slices.Contains(q.High, ""):
 		return fmt.Errorf("quant.high: %q: must be GLOBs of weights' names", q.High)
 	}
@@ -59,6 +63,20 @@ func (t *Trainer) recipe(canonical bool) {
 		}
 	}
 	t.weights.QuantiseLinear(r, t.Quant.High)
+}
+
+// checkHigh finds a GLOB that names no weight. A stage of a pipeline, which has some of the weights, cannot.
+func (t *Trainer) checkHigh() error {
+	for _, glob := range t.Quant.High {
+		named := t.rank.PP().Size() > 1
+		for _, p := range t.weights.Params() {
+			named = named || t.weights.Linear(p) && device.Glob(glob, p.Name)
+		}
+		if !named {
+			return fmt.Errorf("quant.high: %q: names no weight of a linear layer", glob)
+		}
+	}
+	return nil
 }
 
 // quantise makes the copies of weights from their masters, of which a rank first gets those that others have updated.

@@ -105,6 +105,9 @@ func (c Config) Manifest(corpus *data.Corpus) (checkpoint.Manifest, error) {
 	}
 	m.Precision = c.Precision
 	m.Formats = map[string]string{"weights": format.String(), "masters": device.MasterFormat(format).String()}
+	if scheme, ok := schemes[c.Precision]; ok {
+		m.Formats["linear"] = scheme.Formats()
+	}
 	if m.Config, err = json.Marshal(c); err != nil {
 		return m, err
 	}
