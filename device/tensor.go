@@ -157,6 +157,22 @@ func (t *Tensor) View(lo, hi int) *Tensor {
 	return v
 }
 
+// Alias has t lie where s, of the same format and at least as long, has its first elements: what is written to one is written to the other.
+func (t *Tensor) Alias(s *Tensor) {
+	n := t.Len()
+	if t.Format != s.Format || s.Len() < n {
+		panic("device: Alias of another format, or of less")
+	}
+	v := s.View(0, n)
+	t.f32, t.f64, t.i32 = v.f32, v.f64, v.i32
+	if n > 0 {
+		t.Dense = v.Dense
+		if err := t.Dense.Reshape(t.shape...); err != nil {
+			panic(err) // as many elements
+		}
+	}
+}
+
 // CopyAt copies the values of s, of the same format, to the elements of t from at on.
 func (t *Tensor) CopyAt(at int, s *Tensor) {
 	if t.Format != s.Format {

@@ -20,7 +20,7 @@ func class(verdict string, a, b *trace.Record, differences []Field, oneSchedule 
 	case "outside-window":
 		return "state", nil
 	case "memory":
-		return "memory", nil
+		return "memory", []string{"what was read is not what was written, in the same run: no Call made the difference"}
 	case "origin":
 		if a != nil && b != nil {
 			return originClass(a, b, differences, oneSchedule)

@@ -90,7 +90,7 @@ func (r *Report) roots(all *world) {
 		for i := p.first; i < len(p.a) && len(r.Roots) < maxRoots; i++ {
 			rec, j := &p.a[i], p.match[i]
 			switch {
-			case j < 0 || rec.Iteration != a.Iteration || rec.View || len(rec.Flags) > 0:
+			case j < 0 || rec.Iteration != a.Iteration || rec.View || len(rec.Flags)+len(p.b[j].Flags) > 0:
 			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state":
 			case p.level >= trace.Kernel && rec.Kind == "op", p.level >= trace.Op && rec.Kind == "recompute":
 			case all.regroups && regrouped(rec, &p.b[j]):

@@ -42,6 +42,8 @@ type Cause struct {
 	healthy, broken, cured setting
 	// halves are cures that must not suffice.
 	halves []half
+	// harmless are settings in which the source does no harm: the pair must be identical.
+	harmless []half
 	// quiet are layouts on which the broken pair must be identical.
 	quiet []string
 	// flips is set where at least one route must flip.
@@ -86,7 +88,7 @@ var everyAxis = []string{"dp=1", "tp=2", "cp=2", "pp=2", "ep=2", "dp=2,tp=2,pp=2
 var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
 	scaleCollective, bucketSize, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
-	topkTies, topkSlots, ssdChunk, bitFlip, // B
+	topkTies, topkSlots, ssdChunk, bufferAlias, bitFlip, // B
 	rngOmission, rngDedupe, rngExtraDraw, rngReseed, rngLiveHandle, // C
 	dataOffset, dataEpoch, gatherSkip, stepCounter, biasDrift, // C
 	oneBadMember, // D

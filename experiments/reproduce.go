@@ -91,6 +91,13 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 		}
 		r.Controls = append(r.Controls, Pair{Name: half.name, Identical: same})
 	}
+	for _, half := range c.harmless {
+		same, err := h.pair(half.name, half.setting, true)
+		if err != nil {
+			return nil, err
+		}
+		r.Controls = append(r.Controls, Pair{Name: half.name, Identical: same, want: true})
+	}
 	for _, layout := range c.quiet {
 		h.layout = layout
 		same, err := h.pair("at "+layout, c.broken, true)
@@ -106,7 +113,7 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 // Stages is how many pairs and levels Reproduce reports as it goes.
 func (c *Cause) Stages() int {
 	const levels = int(trace.Kernel)
-	return 1 + levels + 1 + len(c.halves) + len(c.quiet)
+	return 1 + levels + 1 + len(c.halves) + len(c.harmless) + len(c.quiet)
 }
 
 // judge says what is not as it must be.

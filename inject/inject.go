@@ -31,6 +31,8 @@ var runKinds = []Kind{
 		"flip@layers.2.moe.router.logits rank=0 step=3 elem=17 bit=0"},
 	{"order", "order@GLOB [step=SET] NAME=VALUE …: sets items of the plan: reductions to an ORDER, choices to a value",
 		"order@*.dprob tiles=arrival sched=dynamic step=3-"},
+	{"alias", "alias@GLOB with=GLOB [step=SET] [rank=R]: the first outputs of the Calls that either names lie in one memory, on all ranks unless R is given",
+		"alias@*.moe.dispatch.a2a with=*.moe.combine.a2a.dx"},
 }
 
 // Fault is one fault to inject.
@@ -51,9 +53,12 @@ type Fault struct {
 	Early bool // before the restore, not after it
 	Hits  int  // outputs changed
 
-	policy *tune.Policy
-	named  map[*device.Call]bool
-	err    error
+	with    string // GLOB of an alias's other Calls
+	memory  *device.Tensor
+	tenants []*device.Tensor
+	policy  *tune.Policy
+	named   map[*device.Call]bool
+	err     error
 }
 
 // Parse reads KIND@GLOB key=value ….
@@ -76,10 +81,12 @@ func Parse(s string) (*Fault, error) {
 		err = f.parseFlip(fields[1:])
 	case "order":
 		err = f.parseOrder(fields[1:])
+	case "alias":
+		err = f.parseAlias(fields[1:])
 	case "drop", "set", "copy", "seed", "draw":
 		err = f.parseRestore(fields[1:])
 	default:
-		return bad("unknown kind %q: must be flip, order, drop, set, copy, seed or draw", kind)
+		return bad("unknown kind %q: must be flip, order, alias, drop, set, copy, seed or draw", kind)
 	}
 	if err != nil {
 		return bad("%v", err)
@@ -208,6 +215,7 @@ func (i Injector) around(next device.Runner, rest bool) device.Runner {
 			if f.dropped(c) {
 				return
 			}
+			f.alias(c)
 		}
 		next(c)
 		for _, f := range mine {
@@ -226,12 +234,17 @@ func (f *Fault) hits(c *device.Call) bool {
 	if id.Phase != f.Phase || id.Micro != f.Micro || !f.Steps.Has(id.Step) || c.Kind == device.Module {
 		return false
 	}
+	return f.names(c)
+}
+
+// names tells whether the fault's GLOBs name a Call. Calls are used again: each is matched once.
+func (f *Fault) names(c *device.Call) bool {
 	if f.named == nil {
 		f.named = map[*device.Call]bool{}
 	}
 	named, seen := f.named[c]
 	if !seen {
-		named = c.Matches(f.Glob)
+		named = c.Matches(f.Glob) || f.with != "" && c.Matches(f.with)
 		f.named[c] = named
 	}
 	return named

@@ -43,7 +43,7 @@ func TestParseRestore(t *testing.T) {
 		"copy@x from=no":          `from: "no": must be a number from 0`,
 		"seed@x when=later":       `when: "later": must be before or after`,
 		"draw@x when=after elem=": `unknown key "elem": must be when, rank`,
-		"lose@x":                  "must be flip, order, drop, set, copy, seed or draw",
+		"lose@x":                  "must be flip, order, alias, drop, set, copy, seed or draw",
 	} {
 		_, err := Parse(bad)
 		require.ErrorContains(t, err, want, bad)

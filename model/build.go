@@ -106,6 +106,9 @@ func (w *Weights) Index(seed uint64) {
 	w.indexed, w.streams, w.dropout, w.jitter = &seed, nil, nil, nil
 }
 
+// Overlap has experts compute while rows are on their way, and lets something else run then. It comes before the first piece.
+func (w *Weights) Overlap(meanwhile func()) { w.overlap, w.meanwhile = true, meanwhile }
+
 // masked gives a mask what it draws by.
 func (m *Model) masked(mask *device.Mask) *device.Mask {
 	mask.Rows = m.rows
@@ -201,7 +204,7 @@ type routerState struct{ bias, tokens *device.Tensor }
 // moe builds a mixture-of-experts layer; scope names its Calls, weights its weights and state.
 func (m *Model) moe(scope, weights string) *moe.MoE {
 	c, r := m.MoE, m.rank
-	l := &moe.MoE{Config: c, EP: r.EP(), ETP: r.ETP(), Apart: m.canonical}
+	l := &moe.MoE{Config: c, EP: r.EP(), ETP: r.ETP(), Apart: m.canonical, Overlap: m.overlap, Meanwhile: m.meanwhile}
 	state := m.states[weights]
 	if state == nil {
 		state = &routerState{device.NewTensor(device.MasterFormat(m.format), c.Experts), device.NewTensor(lowp.INT32, c.Experts)}

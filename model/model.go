@@ -29,6 +29,8 @@ type Weights struct {
 	high            []string       // GLOBs of weights that it leaves alone
 	rank            parallel.Rank
 	canonical       bool
+	overlap         bool
+	meanwhile       func() // what experts let run
 }
 
 // Model is the network, or the piece of it that a stage of a pipeline runs, with the state of one microbatch under way.

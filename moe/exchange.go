@@ -100,11 +100,36 @@ func (m *MoE) there(dev *device.Device, name, gather, suffix string, x *device.T
 	if !m.spread() {
 		return x
 	}
-	y := m.EP.AllToAll(dev, name+".a2a"+suffix, x, m.way.send, m.way.receive)
+	return m.sorted(dev, name, gather, suffix, m.EP.AllToAll(dev, name+".a2a"+suffix, x, m.way.send, m.way.receive))
+}
+
+// sorted lays received rows down as their experts want them.
+func (m *MoE) sorted(dev *device.Device, name, gather, suffix string, y *device.Tensor) *device.Tensor {
 	if m.ETP.Size() > 1 {
 		y = m.ETP.Gather(dev, name+"."+gather+suffix, m.resize(dev, name+".pad"+suffix, y, m.way.most), 1)
 	}
 	return m.place(dev, name+".rows"+suffix, y, m.way.order)
+}
+
+// overlaps tells whether something is computed while rows are on their way.
+func (m *MoE) overlaps() bool { return m.Overlap && m.spread() }
+
+// send is the way to the ranks of the owners, with something computed beside it and something after it. What it brings is waited for before
+// anything reads it, so no bit depends on what that is.
+func (m *MoE) send(dev *device.Device, label string, x *device.Tensor, beside, after func()) *device.Tensor {
+	p := m.EP.StartAllToAll(dev, label, x, m.way.send, m.way.receive)
+	beside()
+	y := p.Wait()
+	if after != nil {
+		after()
+	}
+	return y
+}
+
+func (m *MoE) meanwhile() {
+	if m.Meanwhile != nil {
+		m.Meanwhile()
+	}
 }
 
 // back takes the experts' rows, or what the ranks of an expert have of them, to where they came from, in format f.

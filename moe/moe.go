@@ -33,6 +33,11 @@ type MoE struct {
 	// Apart keeps the weight gradients of each data rank whose tokens come here apart until the step ends, and cuts the
 	// sums over tokens by their places in the microbatch.
 	Apart bool
+	// Overlap computes the shared expert of a forward while rows are on their way to the experts.
+	Overlap bool
+	// Meanwhile runs something else: in a forward once the rows have come, before they are read, in a backward while their gradients
+	// are on their way; nil: nothing.
+	Meanwhile func()
 
 	// Aux and Z are the losses of the last forward, one element each.
 	Aux, Z *device.Tensor
@@ -78,12 +83,26 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	latent := dev.In("latent")
 	rows := m.dispatch(dev, "dispatch", m.Latent.In(latent, x)) // (R,L)
 	rowProb := m.reorder(dev, "prob", probRows, prob, m.order)  // (R)
-	rows, rowProb = m.there(dev, "dispatch", "gather", "", rows), m.there(dev, "prob", "gather", "", rowProb)
+	var shared *device.Tensor
+	beside := func() {
+		if m.Shared != nil {
+			shared = m.Shared.Forward(dev.In("shared"), x)
+		}
+	}
+	if m.overlaps() {
+		rows = m.sorted(dev, "dispatch", "gather", "", m.send(dev, "dispatch.a2a", rows, beside, m.meanwhile))
+	} else {
+		rows = m.there(dev, "dispatch", "gather", "", rows)
+	}
+	rowProb = m.there(dev, "prob", "gather", "", rowProb)
 	y := m.Experts.Forward(dev.In("experts"), rows, rowProb, offsets)
 	y = m.back(dev, "combine", "scatter", "", y, x.Format)
 	out := m.Latent.Out(latent, m.combine(dev, "combine", y)) // (T,D)
+	if !m.overlaps() {
+		beside()
+	}
 	if m.Shared != nil {
-		out = dev.Sum("y", out, m.Shared.Forward(dev.In("shared"), x))
+		out = dev.Sum("y", out, shared)
 	}
 	return out
 }
@@ -93,7 +112,11 @@ func (m *MoE) Backward(dev *device.Device, dy *device.Tensor, lossScale float64)
 	// forward: out = combine(y)·Up [+ shared(x)]
 	latent := dev.In("latent")
 	drows := m.dispatch(dev, "combine.dx", m.Latent.OutBackward(latent, dy)) // (R,L)
-	drows = m.there(dev, "combine", "scatter", ".dx", drows)
+	if m.overlaps() {                                                        // the shared expert keeps its place: what is drawn for its gradients would come in another order
+		drows = m.sorted(dev, "combine", "scatter", ".dx", m.send(dev, "combine.a2a.dx", drows, m.meanwhile, nil))
+	} else {
+		drows = m.there(dev, "combine", "scatter", ".dx", drows)
+	}
 	dxr, dprobRows := m.Experts.Backward(dev.In("experts"), drows) // (R,L), (R)
 	dxr = m.back(dev, "dispatch", "gather", ".dx", dxr, dy.Format)
 	dprobRows = m.back(dev, "prob", "gather", ".dx", dprobRows, dprobRows.Format)

@@ -18,6 +18,7 @@ var (
 const (
 	sendSuffix = ".send"
 	recvSuffix = ".recv"
+	postSuffix = ".recv.post"
 )
 
 // site is where one member sends and another receives, again and again.
@@ -109,14 +110,34 @@ func (m Member) post(b *mailbox, to int, c *device.Call) {
 //
 // Shapes: → y (shape).
 func (m Member) Recv(dev *device.Device, label string, from int, f lowp.Format, shape ...int) *device.Tensor {
+	c := m.recv(dev, label, from, f, shape)
+	c.Do()
+	return c.Out[0].Tensor
+}
+
+func (m Member) recv(dev *device.Device, label string, from int, f lowp.Format, shape []int) *device.Call {
 	m.other(from)
 	c := dev.OpenKind(device.P2P, label+recvSuffix, recvKernel)
 	b := m.mailbox(site{from, m.Index, c.ID.Phase, strings.TrimSuffix(c.ID.Path, recvSuffix)})
 	c.Group, c.Peer = m.Name, b.sender
-	y := c.Write("y", f, shape...)
+	c.Write("y", f, shape...)
 	c.Body = func(c *device.Call) { m.take(b, c) }
-	c.Do()
-	return y
+	return c
+}
+
+// Post starts to receive what Recv would. The destination holds what it held before until Recv's Call, which the returned function runs, where
+// the run is then.
+func (m Member) Post(dev *device.Device, label string, from int, f lowp.Format, shape ...int) (wait func() *device.Tensor) {
+	c := m.recv(dev, label, from, f, shape)
+	post := dev.OpenKind(device.P2P, label+postSuffix, recvKernel)
+	post.Group, post.Peer, post.Flags = c.Group, c.Peer, device.AsyncPending
+	post.Update("y", c.Out[0].Tensor)
+	post.Body = func(*device.Call) {}
+	post.Do()
+	return func() *device.Tensor {
+		c.Do()
+		return c.Out[0].Tensor
+	}
 }
 
 // take waits for the letter of the Call's step and microbatch and copies it.

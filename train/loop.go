@@ -35,6 +35,7 @@ type Trainer struct {
 	losses   losses
 	restored bool            // what follows from the masters is still to be made
 	order    []parallel.Step // of the pipeline
+	beside   beside
 	buf      []byte
 }
 
@@ -77,6 +78,9 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	}
 	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, sampler: sampler, weights: w}
 	t.recipe(canonical)
+	if c.Cluster.Overlap {
+		w.Overlap(t.meanwhile)
+	}
 	for i := range w.Pieces() {
 		t.pieces = append(t.pieces, &piece{lanes: []*model.Model{w.Piece(i)}, in: map[int]int{}})
 	}

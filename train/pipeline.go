@@ -91,8 +91,12 @@ func (t *Trainer) pipeline() {
 	if t.order == nil {
 		t.order = parallel.Pipeline(l.PP, l.VPP, t.rank.PP().Index, t.Micro)
 	}
-	for _, s := range t.order {
-		if s.Backward {
+	for i := 0; i < len(t.order); i++ {
+		s := t.order[i]
+		if t.paired(i) {
+			t.alternate(s, t.order[i+1])
+			i++
+		} else if s.Backward {
 			t.backward(s.Chunk, s.Micro)
 		} else {
 			t.forward(s.Chunk, s.Micro)
@@ -100,8 +104,9 @@ func (t *Trainer) pipeline() {
 	}
 }
 
-func (t *Trainer) forward(i, micro int) {
-	lane := t.enter(i, micro)
+func (t *Trainer) forward(i, micro int) { t.forwardIn(i, micro, t.enter(i, micro)) }
+
+func (t *Trainer) forwardIn(i, micro, lane int) {
 	m, dev, b := t.pieces[i].lanes[lane], t.dev.Lane(lane), t.batchOf(lane)
 	dev.At(t.step, micro, device.Fwd)
 	m.Sample = t.sample(micro)
@@ -135,11 +140,27 @@ func (t *Trainer) backward(i, micro int) {
 
 // receive takes what the piece from, before m or after it, sends to m; nil beyond the ends of the pipeline.
 func (t *Trainer) receive(dev *device.Device, m *model.Model, from int) *device.Tensor {
-	l := t.rank.Layout()
-	if from < 0 || from == l.PP*l.VPP {
+	_, _, phase := dev.Where()
+	if x := t.beside.came[phase]; x != nil {
+		delete(t.beside.came, phase)
+		return x
+	}
+	if !t.within(from) {
 		return nil
 	}
-	return t.rank.PP().Recv(dev.In("pipeline"), chunk(m.Index), from%l.PP, t.weights.Format(), t.Batch*t.Seq/(l.CP*l.TP), t.Config.Model.Width)
+	at, shape := t.sender(from)
+	return t.rank.PP().Recv(dev.In("pipeline"), chunk(m.Index), at, t.weights.Format(), shape...)
+}
+
+// sender is the stage that has a piece, and the shape of what it sends.
+func (t *Trainer) sender(piece int) (stage int, shape []int) {
+	l := t.rank.Layout()
+	return piece % l.PP, []int{t.Batch * t.Seq / (l.CP * l.TP), t.Config.Model.Width}
+}
+
+// within tells whether there is such a piece.
+func (t *Trainer) within(piece int) bool {
+	return piece >= 0 && piece < t.rank.Layout().PP*t.rank.Layout().VPP
 }
 
 // send gives x to a piece.

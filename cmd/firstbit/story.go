@@ -115,8 +115,11 @@ func (s story) root() {
 	rep, f := s.r.Report, s.r.Fault
 	s.print("4  The root              %s, %s of step %d", f.Root.Path(), phaseName(f.Root.Phase), f.Root.Iteration)
 	if rep.A != nil && rep.B != nil {
-		if f.Root.Verdict == "origin" {
-			s.print("     inputs equal: %s", names(rep.A.In))
+		if equal := unchanged(rep.A.In, rep.B.In); equal != "" {
+			s.print("     inputs equal: %s", equal)
+		}
+		if other := changed(rep.A.In, rep.B.In); other != "" && f.Root.Verdict == "memory" {
+			s.print("     inputs different: %s; %s", other, rep.Evidence[0])
 		}
 		s.print("     outputs different: %s", changed(rep.A.Out, rep.B.Out))
 		if rep.A.Plan == rep.B.Plan && rep.A.Plan != "" {
@@ -156,10 +159,13 @@ func phaseName(p string) string {
 	return p
 }
 
-func names(sigs []trace.Sig) string {
+// unchanged names what both runs read alike.
+func unchanged(a, b []trace.Sig) string {
 	var n []string
-	for _, g := range sigs {
-		n = append(n, g.Name)
+	for _, g := range a {
+		if slices.ContainsFunc(b, func(h trace.Sig) bool { return h.Name == g.Name && h.Digest == g.Digest }) {
+			n = append(n, g.Name)
+		}
 	}
 	return strings.Join(n, ", ")
 }

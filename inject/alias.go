@@ -1,0 +1,73 @@
+package inject
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"firstbit/device"
+	"firstbit/trace"
+)
+
+func (f *Fault) parseAlias(pairs []string) error {
+	f.Rank = allRanks
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return fmt.Errorf("%q: must be key=value", pair)
+		}
+		var err error
+		switch key {
+		case "with":
+			f.with = value
+		case "step":
+			f.Steps, err = trace.ParseSet(value)
+		case "rank":
+			f.Rank, err = number(value, 1<<20)
+		default:
+			return fmt.Errorf("unknown key %q: must be with, step or rank", key)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	if f.with == "" {
+		return fmt.Errorf("with: must be a GLOB of the Calls that share the memory")
+	}
+	return nil
+}
+
+// alias lays the output of a Call that is about to run where those of the others lie. A Call alone in the memory is not changed.
+func (f *Fault) alias(c *device.Call) {
+	if f.Kind != "alias" || c.Kind == device.Module || len(c.Out) == 0 || !f.Steps.Has(c.ID.Step) || !f.names(c) {
+		return
+	}
+	t := c.Out[0].Tensor
+	if f.memory != nil && f.memory.Format != t.Format {
+		f.fail(c, "writes %s, and %s lies in the memory", t.Format, f.memory.Format)
+		return
+	}
+	if f.memory == nil || f.memory.Len() < t.Len() {
+		f.grow(t)
+	}
+	if !slices.Contains(f.tenants, t) {
+		f.tenants = append(f.tenants, t)
+	}
+	t.Alias(f.memory)
+	if len(f.tenants) > 1 {
+		f.Hits++
+	}
+}
+
+// grow makes room for t; all that lies in the memory moves along.
+func (f *Fault) grow(t *device.Tensor) {
+	old := f.memory
+	f.memory = device.NewTensor(t.Format, t.Len())
+	if old == nil {
+		return
+	}
+	f.memory.CopyAt(0, old)
+	for _, x := range f.tenants {
+		x.Alias(f.memory)
+	}
+}
