@@ -32,5 +32,8 @@ notebooks: ## execute the notebooks and compare what they print; scripts/noteboo
 learn: ## train the hybrid, attention alone and Mamba alone; rewrite the README's table
 	scripts/learn.sh
 
+precision: ## train in every precision; rewrite the README's table and docs/precision.svg
+	scripts/precision.sh
+
 bench: ## run the benchmarks and rewrite the README's cost table
 	scripts/bench.sh
