@@ -57,6 +57,8 @@ func TestWrongClaimsAreCaught(t *testing.T) {
 	require.Equal(t, []string{"the localiser names layers.2.moe.router.aux_loss, not *.topk",
 		"mtp.0.layers.1.moe.router.aux_loss is a root of its own, and not the cause's"}, why(func(c *Cause) { c.Root = "*.topk" }))
 	require.Equal(t, []string{"the class is not tie"}, why(func(c *Cause) { c.Class = "tie" }))
+	require.Equal(t, []string{"still harmless: the pair differs"}, why(func(c *Cause) { c.harmless = []half{{"still harmless", c.broken}} }))
+	require.Equal(t, []string{"the verdict is origin, not memory"}, why(func(c *Cause) { c.verdict = "memory" }))
 	require.Equal(t, []string{"the cured pair differs"}, why(func(c *Cause) { c.cured = c.broken }))
 	require.Equal(t, []string{"the pair without the cause differs"}, why(func(c *Cause) { c.healthy = c.broken }))
 	require.Equal(t, []string{"the pair with the cause does not differ"}, why(func(c *Cause) { c.broken = c.cured }))

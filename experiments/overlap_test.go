@@ -159,3 +159,22 @@ func TestOverlapKeepsOtherPromises(t *testing.T) {
 	overlapped(t, layout, true, 1, func(s *Spec) { s.Until, s.Save = 1, Save{Dir: dir} })
 	require.Equal(t, whole[1:], overlapped(t, layout, true, 1, func(s *Spec) { s.Resume = dir }).Steps)
 }
+
+// Whatever the stages, pieces and microbatches, no rank of a pipeline waits for ever, also where there are fewer microbatches than would fill it.
+func TestOverlappedPipelinesEnd(t *testing.T) {
+	for _, layout := range []string{"pp=2", "pp=3", "pp=4", "pp=2,vpp=2", "pp=2,vpp=4", "pp=3,vpp=2", "pp=4,vpp=2"} {
+		l, err := parallel.ParseLayout(layout)
+		require.NoError(t, err)
+		for micro := 1; micro <= 4*l.PP; micro++ {
+			if l.CheckMicros(micro) != nil {
+				continue
+			}
+			of := func(overlap bool, plans ...string) []train.Result {
+				return overlapped(t, layout, overlap, 3, func(s *Spec) {
+					s.Config.Model.Pattern, s.Config.Batch, s.Config.Micro, s.Config.Seq, s.Config.Steps, s.Plans = "E-E-E-E-", 1, micro, 8, 1, plans
+				}).Steps
+			}
+			require.Equal(t, of(false), of(true, "pipeline.*.completion receives:arrival"), "%s with %d", layout, micro)
+		}
+	}
+}

@@ -18,6 +18,15 @@ func (l Layout) CheckMicros(micros int) error {
 	return nil
 }
 
+// Ahead is how many forwards a stage does before its first forward and backward in turn, where there are so many.
+func Ahead(pp, vpp, stage int) int {
+	ahead := pp - stage - 1
+	if vpp > 1 {
+		ahead = 2*ahead + (vpp-1)*pp
+	}
+	return ahead
+}
+
 // Pipeline is what a stage does in a step, in order: forwards until the first gradient can be back, then one forward and one
 // backward in turn, then the backwards that are left (1F1B). With several chunks, pp microbatches go through one before the next
 // has its turn, backward from the last.
@@ -29,11 +38,7 @@ func Pipeline(pp, vpp, stage, micros int) []Step {
 		panic("parallel: " + err.Error())
 	}
 	total := micros * vpp
-	ahead := pp - stage - 1
-	if vpp > 1 {
-		ahead = 2*ahead + (vpp-1)*pp
-	}
-	ahead = min(ahead, total)
+	ahead := min(Ahead(pp, vpp, stage), total)
 	at := func(k int, backward bool) Step {
 		if vpp == 1 {
 			return Step{backward, k, 0}

@@ -26,11 +26,12 @@ type beside struct {
 	came    map[device.Phase]*device.Tensor
 }
 
-// paired tells whether step i of the pipeline is a forward that goes on beside the backward after it. On the last stage that may be the
-// backward of what this forward makes.
+// paired tells whether step i of the pipeline is a forward that goes on beside the backward after it. They must be of the turns after the
+// first forwards: a backward of fewer forwards behind may need what the forward at its side sends. On the last stage it may be the backward of
+// that forward.
 func (t *Trainer) paired(i int) bool {
-	l := t.rank.Layout()
-	return t.Cluster.Overlap && t.rank.PP().Index < l.PP-1 && !t.order[i].Backward && i+1 < len(t.order) && t.order[i+1].Backward
+	l, stage := t.rank.Layout(), t.rank.PP().Index
+	return t.Cluster.Overlap && stage < l.PP-1 && i >= parallel.Ahead(l.PP, l.VPP, stage) && !t.order[i].Backward && i+1 < len(t.order) && t.order[i+1].Backward
 }
 
 var errAbandoned = errors.New("train: abandoned beside a forward that failed")
