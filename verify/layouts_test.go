@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -63,18 +64,29 @@ func globalConfig(pattern, precision string) train.Config {
 	return c
 }
 
-// run is a configuration over so many ranks, its batch being the global one, with plans by hand over the recipe.
-func run(t *testing.T, c train.Config, dp int, plans ...string) Values {
+// over is a configuration over a layout, its batch being the global one: under cp in microbatches of one sequence.
+func over(t *testing.T, c train.Config, layout string, plans ...string) Values {
 	t.Helper()
-	c.Batch /= dp
-	v, err := Run(experiments.Spec{Config: c, Layout: parallel.Layout{DP: dp}, Recipe: tune.Canonical, Plans: plans,
-		Schedule: device.Schedule{Seed: uint64(dp)}})
+	l, err := parallel.ParseLayout(layout)
+	require.NoError(t, err)
+	c.Batch /= l.DP
+	if l.CP > 1 {
+		c.Batch, c.Micro = 1, c.Micro*c.Batch
+	}
+	v, err := Run(experiments.Spec{Config: c, Layout: l, Recipe: tune.Canonical, Plans: plans, Schedule: device.Schedule{Seed: uint64(l.World())}})
 	require.NoError(t, err)
 	return v
 }
 
+// run is a configuration over so many data-parallel ranks, its batch being the global one, with plans by hand over the recipe.
+func run(t *testing.T, c train.Config, dp int, plans ...string) Values {
+	t.Helper()
+	return over(t, c, fmt.Sprintf("dp=%d", dp), plans...)
+}
+
 // Whatever else a configuration has: tied and repeated layers, recomputation, other routers, groups, a latent, several buckets.
 func TestConfigurations(t *testing.T) {
+	seen := map[string]int{}
 	for name, set := range map[string][]string{
 		"tied":         {"model.pattern=*-/*", "model.tied=true"},
 		"repeated":     {"model.pattern=M/*E", "model.mtp.depths=3", "model.mtp.repeated=true"},
@@ -94,12 +106,30 @@ func TestConfigurations(t *testing.T) {
 			for _, s := range set {
 				require.NoError(t, c.Set(s))
 			}
-			want := run(t, c, 1)
+			want := over(t, c, "")
 			for _, dp := range []int{2, 8} {
 				require.Empty(t, want.Differ(run(t, c, dp)), "dp=%d", dp)
 			}
+			layouts := []string{"cp=2", "dp=2,tp=2,pp=2"}
+			if c.Model.MoE.Experts%2 == 0 {
+				layouts = append(layouts, "dp=2,ep=2")
+			}
+			for _, l := range layouts {
+				if c.Seq >= 8 && c.CheckLayout(must(parallel.ParseLayout(l))) == nil {
+					require.Empty(t, want.Differ(over(t, c, l)), l)
+					seen[l]++
+				}
+			}
 		})
 	}
+	require.Equal(t, map[string]int{"cp=2": 10, "dp=2,ep=2": 9, "dp=2,tp=2,pp=2": 9}, seen)
+}
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return x
 }
 
 // Microbatches are cut like ranks: the same bits however a batch is dealt to both.
@@ -144,6 +174,27 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			}
 			t.Fatal("no seed shows the rule")
 		})
+	}
+}
+
+// Nor can the rules for parts of a sequence or of a sum be left out.
+func TestEveryRuleOfPartsIsNeeded(t *testing.T) {
+	for _, r := range []struct {
+		layout string
+		plans  []string
+	}{
+		{"tp=2", []string{"layers.3.mlp.w2 k:seq"}}, {"tp=2", []string{"layers.1.attn.wq.dx k:seq"}}, {"tp=2", []string{"layers.0.ssm.out_proj k:seq"}},
+		{"tp=2", []string{"loss.part vocab:seq"}}, {"tp=2", []string{"logits.dh k:seq"}},
+		{"cp=2", []string{"layers.1.attn.attention.dx by=head"}}, {"cp=4", []string{"*ssm.scan within=sequence", "*ssm.scan.dx within=sequence"}},
+		{"cp=2", []string{"layers.3.mlp.w1.dw k:seq"}},
+	} {
+		found := false
+		for seed := uint64(0); seed < 20 && !found; seed++ { // where one number is made, two roundings may agree
+			c := globalConfig("M*E-", "fp32")
+			c.Steps, c.Seed = 1, seed
+			found = over(t, c, "", r.plans...).Differ(over(t, c, r.layout, r.plans...)) != ""
+		}
+		require.True(t, found, "no seed shows %s without %v", r.layout, r.plans)
 	}
 }
 
