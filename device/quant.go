@@ -106,12 +106,12 @@ func (d *Device) QuantiseWeight(p *Param) {
 		if q.W != nil {
 			d.amax(q.names[3], p.Master, q.W, true)
 		}
-		d.quantiseWeight(q.names[0], quantScaled[lowp.E4M3], p, q.Fprop)
+		d.quantiseWeight(q.names[0], weightScaled, p, q.Fprop)
 	case MXFP8:
-		d.quantiseWeight(q.names[1], quantMXColumns[q.rule()], p, q.Fprop)
-		d.quantiseWeight(q.names[2], quantMXRows[q.rule()], p, q.Dgrad)
+		d.quantiseWeight(q.names[1], weightMXColumns[q.rule()], p, q.Fprop)
+		d.quantiseWeight(q.names[2], weightMXRows[q.rule()], p, q.Dgrad)
 	case NVFP4:
-		d.quantiseWeight(q.names[0], quantNVSquare, p, q.Fprop)
+		d.quantiseWeight(q.names[0], weightNVSquare, p, q.Fprop)
 	}
 }
 
@@ -122,6 +122,7 @@ func (d *Device) quantiseWeight(label string, k *Kernel, p *Param, to Packed) {
 	}
 	c := d.OpenKind(kind, label, k)
 	c.Read("x", p.Master)
+	c.Read("w", p.W)
 	if p.Quant.W != nil {
 		c.Read("scale", p.Quant.W.Scale)
 	}
@@ -246,5 +247,9 @@ func packedOf(c *Call) Packed {
 	if c == nil {
 		panic("device: the forward has not quantised what the backward reads")
 	}
-	return Packed{Codes: c.Out[0].Tensor, Scales: c.Out[1].Tensor}
+	p := Packed{Codes: c.Out[0].Tensor, Scales: c.Out[1].Tensor}
+	if len(c.Out) > 2 {
+		p.Global = c.Out[2].Tensor
+	}
+	return p
 }

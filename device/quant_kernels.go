@@ -16,15 +16,14 @@ var (
 		lowp.E5M2: {Name: "quantise.e5m2", Run: runQuantScaled},
 	}
 	// By the rule of scales, which another library may have otherwise.
-	quantMXRows    = [2]*Kernel{mxKernel("quantise.mx.rows", "rule=up|floor", runMXRows), mxKernel("quantise.mx.rows", "rule=floor|up", runMXRows)}
-	quantMXColumns = [2]*Kernel{mxKernel("quantise.mx.columns", "rule=up|floor", runMXColumns), mxKernel("quantise.mx.columns", "rule=floor|up", runMXColumns)}
+	quantMXRows    = [2]*Kernel{planned("quantise.mx.rows", "rule=up|floor", runMXRows), planned("quantise.mx.rows", "rule=floor|up", runMXRows)}
+	quantMXColumns = [2]*Kernel{planned("quantise.mx.columns", "rule=up|floor", runMXColumns), planned("quantise.mx.columns", "rule=floor|up", runMXColumns)}
 	quantNVRows    = &Kernel{Name: "quantise.nvfp4.rows", Run: runNVRows}
 	quantNVColumns = &Kernel{Name: "quantise.nvfp4.columns", Fixed: reduce.MustPlan("hadamard:seq/fp32"), Run: runNVColumns}
-	quantNVSquare  = &Kernel{Name: "quantise.nvfp4.square", Run: runNVSquare}
 )
 
-func mxKernel(name, rule string, run func(*Call)) *Kernel {
-	return &Kernel{Name: name, Fixed: reduce.MustPlan(rule), Run: run}
+func planned(name, plan string, run func(*Call)) *Kernel {
+	return &Kernel{Name: name, Fixed: reduce.MustPlan(plan), Run: run}
 }
 
 func (c *Call) mxRule() kernel.MXRule {

@@ -133,19 +133,23 @@ func (c *Call) Unpack(name string, way Along, offsets []int32) Unpacked {
 	u := Unpacked{from: unpacking.Get().(*[]float32)}
 	u.F32 = grow(u.from, t.Len())
 	*u.from = u.F32
+	unpack(u.F32, t, scales, way, offsets)
+	return u
+}
+
+func unpack(y []float32, t, scales *Tensor, way Along, offsets []int32) {
 	size := kernel.NVBlock
 	if scales.Format == lowp.E8M0 {
 		size = kernel.MXBlock
 	}
 	switch {
 	case size == kernel.NVBlock && way&OfWeight != 0:
-		unpackSquares(u.F32, t.f32, scales.f32, t.Cols(), groupsOf(t, nil))
+		unpackSquares(y, t.f32, scales.f32, t.Cols(), groupsOf(t, nil))
 	case way&AlongColumns != 0:
-		unpackColumns(u.F32, t.f32, scales.f32, t.Cols(), size, groupsOf(t, offsets))
+		unpackColumns(y, t.f32, scales.f32, t.Cols(), size, groupsOf(t, offsets))
 	default:
-		unpackRows(u.F32, t.f32, scales.f32, t.Cols(), size)
+		unpackRows(y, t.f32, scales.f32, t.Cols(), size)
 	}
-	return u
 }
 
 func unpackRows(y, codes, scales []float32, cols, size int) {

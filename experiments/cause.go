@@ -35,6 +35,8 @@ type Cause struct {
 	// stop is the step after which a run is saved for those that continue; 0: none does. The runs of the broken pair both
 	// continue. Of the others run A is never stopped.
 	stop int
+	// silent is set where no metric and no step's state ever shows it: it is looked for in what was restored.
+	silent bool
 	// vary is what differs between the two runs of every pair: the source of the fault.
 	vary [2]variation
 	// broken lets the source reach the bits; cured closes that way again while the source
@@ -89,9 +91,9 @@ var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
 	scaleCollective, bucketSize, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
 	topkTies, topkSlots, ssdChunk, bufferAlias, bitFlip, // B
-	rngOmission, rngDedupe, rngExtraDraw, rngReseed, rngLiveHandle, // C
-	dataOffset, dataEpoch, gatherSkip, stepCounter, biasDrift, // C
-	oneBadMember, // D
+	rngOmission, scaleRebuild, rngDedupe, rngExtraDraw, rngReseed, rngLiveHandle, // C
+	dataOffset, dataEpoch, gatherSkip, stepCounter, mxDoubleQuant, amaxHistory, biasDrift, // C
+	scalesOnly, oneBadMember, // D
 }
 
 // Causes lists the catalog.

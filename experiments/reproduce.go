@@ -193,6 +193,9 @@ func (h *harness) fault(r *Result) error {
 	r.Fault.Identical, r.Fault.Expected = report.Identical, h.cause.Root
 	r.Routes = compareRoutes(out[0].Routes, out[1].Routes)
 	r.Printed = printed(out[0], out[1])
+	if h.cause.silent && !same(out[0], out[1]) {
+		r.Why = append(r.Why, "a metric or the state of a step shows it")
+	}
 	for side := range out {
 		r.Losses[side] = make([]float64, h.cause.stop) // those of the steps before were another run's
 		for _, s := range out[side].Steps {
@@ -212,8 +215,11 @@ func (h *harness) fault(r *Result) error {
 // options traces one window into a directory of its own.
 func (h *harness) options(side int, w diff.Window) trace.Options {
 	o := trace.Options{Dir: filepath.Join(h.dir, fmt.Sprintf("%s-%c", w.Level, 'a'+side)), Level: w.Level, Dump: w.Dump}
-	if w.Step > 0 {
+	switch {
+	case w.Step > 0:
 		o.Steps = h.cause.Window(w.Step)
+	case h.cause.silent: // metrics alone would find nothing
+		o.Level, o.Steps = trace.Semantic, h.cause.Window(h.cause.stop)
 	}
 	return o
 }

@@ -33,7 +33,6 @@ type Trainer struct {
 	step     int
 	updates  int // of the weights
 	losses   losses
-	restored bool            // what follows from the masters is still to be made
 	order    []parallel.Step // of the pipeline
 	beside   beside
 	buf      []byte
@@ -104,7 +103,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	if err := t.load(); err != nil {
 		return t, err
 	}
-	t.quantise()
+	t.quantise(false)
 	return t, nil
 }
 
@@ -140,11 +139,6 @@ func (t *Trainer) Routers() (routers []model.Routed) {
 
 // Step is one iteration: microbatches forward and backward, then the update.
 func (t *Trainer) Step() Result {
-	if t.restored {
-		t.dev.At(t.step, 0, device.Load)
-		t.quantise()
-		t.restored = false
-	}
 	t.step++
 	t.records()
 	for _, p := range t.weights.Params() {
@@ -163,7 +157,7 @@ func (t *Trainer) Step() Result {
 		}
 	}
 	t.updateScales()
-	t.quantise()
+	t.quantise(true)
 	t.consumed += int64(t.Batch * t.Microbatches())
 	return t.metrics(norm)
 }

@@ -79,13 +79,13 @@ func (t *Trainer) checkHigh() error {
 	return nil
 }
 
-// quantise makes the copies of weights from their masters, of which a rank first gets those that others have updated.
-func (t *Trainer) quantise() {
+// quantise makes the copies of weights from their masters. Where others have updated some, a rank gets them first.
+func (t *Trainer) quantise(sharded bool) {
 	if _, ok := schemes[t.Precision]; !ok {
 		return
 	}
 	dev := t.dev.In("quant")
-	if o, ok := t.Optim.(interface{ GatherMasters(*device.Device) }); ok && t.step > 0 {
+	if o, ok := t.Optim.(interface{ GatherMasters(*device.Device) }); ok && sharded {
 		o.GatherMasters(dev)
 	}
 	t.weights.Quantise(dev)

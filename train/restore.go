@@ -52,7 +52,7 @@ func (t *Trainer) Save() []checkpoint.Tensor {
 
 var restoreKernel = &device.Kernel{Name: "restore"}
 
-// Restore takes over what Save returned after a step, tensor by tensor through the door, and makes the weights of the masters again. A
+// Restore takes over what Save returned after a step, tensor by tensor through the door, and makes the weights of the masters, and their copies, again. A
 // file that lacks one, or has another, is refused and changes nothing.
 func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 	states := t.saved()
@@ -92,7 +92,7 @@ func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 		}
 	}
 	t.Optim.Gather(t.dev.In("weights"))
-	t.restored = true
+	t.quantise(true)
 	return nil
 }
 
