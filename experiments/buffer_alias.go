@@ -10,7 +10,7 @@ var bufferAlias = &Cause{
 	Cause:    "a chunk's dispatch starts into the buffer in which another chunk's rows wait to be read, and overwrites those it comes to first",
 	Diagnose: "what reads the dispatched rows reads other bits than the dispatch wrote, within one run: memory, not a Call",
 	Cure:     "a buffer for each chunk",
-	Source:   "Megatron-Bridge #2171", Layouts: []string{"pp=2,vpp=2,ep=2"},
+	Source:   "Megatron-Bridge #2171", Layouts: []string{"pp=2,vpp=2,ep=2", "pp=2,vpp=2,ep=4"},
 	Root: "layers.*.moe.dispatch.*", Class: "memory", verdict: "memory",
 	config: func() train.Config {
 		c := cluster()
