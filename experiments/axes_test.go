@@ -37,6 +37,8 @@ func TestReplicasOfEveryLayout(t *testing.T) {
 			"bf16, tied, dropout and jitter": func(c *train.Config) {
 				c.Precision, c.Model.Tied, c.Model.Dropout, c.Model.MoE.Jitter = "bf16", true, 0.1, 0.1
 			},
+			"fp8, delayed":       func(c *train.Config) { c.Precision, c.Quant.Scaling = "fp8", "delayed" },
+			"nvfp4, recomputing": func(c *train.Config) { c.Precision, c.Model.Recompute = "nvfp4", true },
 		} {
 			t.Run(layout+", "+name, func(t *testing.T) {
 				if testing.Short() && layout != "dp=2,tp=2,pp=2,ep=2" {
@@ -58,6 +60,7 @@ func TestOneCopyOfMany(t *testing.T) {
 		{"dp=3,tp=2", "flip@weights.bucket.0.unpack rank=2 step=1 phase=opt out=layers.1.attn.wq at=rest elem=3 bit=20", "layers.1.attn.wq", "most of 3"},
 		{"dp=4,ep=2", "flip@weights.bucket.4.unpack rank=3 step=1 phase=opt out=layers.2.moe.experts.w1 at=rest elem=3 bit=20", "layers.2.moe.experts.w1", ""},
 		{"pp=2", "flip@optim.embed.w rank=1 step=1 phase=opt out=master at=rest elem=3 bit=20", "embed.w", ""},
+		{"dp=3,tp=2", "flip@quant.layers.1.attn.wq.dgrad rank=2 step=1 phase=opt out=scales at=rest elem=3 bit=2", "layers.1.attn.wq.dgrad.scales", "most of 3"},
 		{"tp=2", "flip@optim.layers.1.attn.wq rank=1 step=1 phase=opt out=master at=rest elem=3 bit=20", "", ""},
 		{"ep=2", "flip@optim.layers.2.moe.experts.w1 rank=1 step=1 phase=opt out=master at=rest elem=3 bit=20", "", ""},
 	} {
@@ -65,7 +68,11 @@ func TestOneCopyOfMany(t *testing.T) {
 			if testing.Short() {
 				t.Skip("the runs are those of TestFaultsAreFoundThroughEveryAxis")
 			}
-			s := laidOut(t, c.layout, nil)
+			s := laidOut(t, c.layout, func(config *train.Config) {
+				if strings.Contains(c.fault, "quant.") {
+					config.Precision = "mxfp8"
+				}
+			})
 			s.Faults = []string{c.fault}
 			s.Trace.Steps = second
 			r, err := diff.Replicas(traced(t, s))

@@ -18,6 +18,9 @@ func parts(t *train.Trainer) map[string]uint64 {
 	for _, p := range t.Model.Params() {
 		where := fmt.Sprint(p.Cuts)
 		cut[p.Name] = where
+		for _, suffix := range train.CopySuffixes {
+			cut[p.Name+suffix] = where
+		}
 		for _, h := range moments[p] {
 			where += fmt.Sprintf(" %d+%d", h.Lo, h.M.Len())
 		}
@@ -26,7 +29,7 @@ func parts(t *train.Trainer) map[string]uint64 {
 		}
 	}
 	held := map[string]uint64{}
-	for _, s := range t.States() {
+	for _, s := range t.Shown() {
 		where := cut[s.Name]
 		if strings.HasPrefix(s.Name, "rng.") {
 			where = string(s.Bytes(nil))

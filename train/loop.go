@@ -116,8 +116,11 @@ func (t *Trainer) of(stream string) string {
 		}
 	}
 	switch stream {
-	case "dropout.tp", "sr":
+	case "dropout.tp":
 		add("tp", at.TP)
+	case "sr": // experts have rows of their own number to round on every data-parallel rank
+		add("tp", at.TP)
+		add("dp", at.DP)
 	case "jitter.ep":
 		add("ep", at.EP)
 		add("etp", t.rank.ETP().Index)

@@ -115,6 +115,9 @@ func (t *Trainer) copies() (s []State) {
 	return s
 }
 
+// CopySuffixes are what follows a weight's name in the names of its copies.
+var CopySuffixes = []string{".fprop.packed", ".fprop.scales", ".fprop.global", ".dgrad.packed", ".dgrad.scales"}
+
 func appendCopy(s []State, name string, p device.Packed) []State {
 	s = append(s, State{name + ".packed", p.Codes}, State{name + ".scales", p.Scales})
 	if p.Global != nil {

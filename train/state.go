@@ -45,8 +45,8 @@ func (t *Trainer) States() []State {
 	return append(s, State{positionState, numberTensor(t.consumed)})
 }
 
-// shown lists the states, and the copies of weights that follow from them.
-func (t *Trainer) shown() []State { return append(t.States(), t.copies()...) }
+// Shown lists the states, and the copies of weights that follow from them.
+func (t *Trainer) Shown() []State { return append(t.States(), t.copies()...) }
 
 func (t *Trainer) showsState() bool { return t.StateAt != nil && t.StateAt(t.step) }
 
@@ -57,7 +57,7 @@ func (t *Trainer) records() {
 	}
 	t.dev.At(t.step, 0, device.Init)
 	dev := t.dev.In("state")
-	for _, s := range t.shown() {
+	for _, s := range t.Shown() {
 		c := dev.OpenKind(device.State, s.Name, stateKernel)
 		c.Update("value", s.Tensor)
 		c.Do()
@@ -69,7 +69,7 @@ func (t *Trainer) records() {
 func (t *Trainer) stateDigest() string {
 	c := t.dev.OpenKind(device.Metric, "state", valueKernel)
 	if t.showsState() {
-		for _, s := range t.shown() {
+		for _, s := range t.Shown() {
 			c.Read(s.Name, s.Tensor)
 		}
 	}
@@ -83,7 +83,7 @@ func (t *Trainer) stateDigest() string {
 
 func (t *Trainer) fingerprint(dst []int32) {
 	h := xxh3.New()
-	for _, s := range t.shown() {
+	for _, s := range t.Shown() {
 		if need := 8 * s.Len(); cap(t.buf) < need {
 			t.buf = make([]byte, 0, need)
 		}
