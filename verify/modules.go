@@ -60,7 +60,7 @@ func (v Values) far(u Values, tolerance float64) (why string) {
 			a, b := math.Float64frombits(b), math.Float64frombits(y.Bits[i])
 			largest, off = max(largest, math.Abs(a)), max(off, math.Abs(a-b))
 		}
-		if off > largest*worst {
+		if !(off <= largest*worst) { // or is no number
 			worst = off / largest
 			why = fmt.Sprintf("%s by %.1e of its largest value", x.Name, worst)
 		}
