@@ -7,7 +7,7 @@ var biasDrift = &Cause{
 	Cause:    "the routers' bias is state outside the optimizer, and the checkpoint does not bring it",
 	Diagnose: "restore: the bias of every router; the logits of the first step are equal, the choices are not",
 	Cure:     "bias and counts in the checkpoint",
-	Source:   "reports of router state lost on restart", Layouts: []string{"dp=1"},
+	Source:   "bias and counts are buffers of the router, not parameters, in Megatron Core too", Layouts: everyAxis,
 	Root: "layers.2.moe.router.bias", also: []string{"*.moe.router.bias"}, Class: "state", verdict: "restore",
 	config: continued,
 	stop:   3,

@@ -7,7 +7,7 @@ var dataEpoch = &Cause{
 	Cause:    "the restore counts the epoch that was under way as complete and goes on at the same place of the next",
 	Diagnose: "restore: the samples consumed, too many by the 8191 samples of an epoch; then the batches",
 	Cure:     "one position over all epochs in the checkpoint",
-	Source:   "Lightning #21938", Layouts: []string{"dp=1"},
+	Source:   "Lightning #21938", Layouts: everyAxis,
 	Root: "data.consumed", Class: "state", verdict: "restore",
 	config: continued,
 	stop:   3,

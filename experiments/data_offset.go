@@ -7,7 +7,7 @@ var dataOffset = &Cause{
 	Cause:    "the position in the data is not restored",
 	Diagnose: "restore: the samples consumed, and every batch after it; weights, moments and streams are equal",
 	Cure:     "the position in the checkpoint",
-	Source:   "Megatron-Bridge #3503", Layouts: []string{"dp=1", "dp=2,tp=2"},
+	Source:   "Megatron-Bridge #3503", Layouts: everyAxis,
 	Root: "data.consumed", Class: "state", verdict: "restore",
 	config: continued,
 	stop:   3,

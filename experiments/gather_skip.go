@@ -7,7 +7,7 @@ var gatherSkip = &Cause{
 	Cause:    "the masters are restored and the weights made of them are not gathered, so the first forward reads the weights of the beginning",
 	Diagnose: "restore: the gather, whose inputs are equal and whose weights are not",
 	Cure:     "the gather at the end of every load",
-	Source:   "Megatron-LM #6920", Layouts: []string{"dp=2"},
+	Source:   "Megatron-LM #6920", Layouts: []string{"dp=2", "cp=2", "ep=2", "dp=2,pp=2"},
 	Root: "weights.bucket.*.unpack", Class: "state", verdict: "restore",
 	config: continued,
 	stop:   3,

@@ -7,7 +7,7 @@ var rngExtraDraw = &Cause{
 	Cause:    "the iterator over the data is built after the restore, and draws once from the stream of dropout",
 	Diagnose: "the first record that differs is that draw: it found the restored stream where it should have found another",
 	Cure:     "a stream of the iterator's own, or the restore last",
-	Source:   "Megatron-Bridge #5257", Layouts: []string{"dp=1"},
+	Source:   "Megatron-Bridge #5257", Layouts: everyAxis,
 	Root: "iterator.rng.dropout.tp", Class: "state", verdict: "restore",
 	config: noisy,
 	stop:   3,

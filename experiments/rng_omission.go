@@ -7,7 +7,7 @@ var rngOmission = &Cause{
 	Cause:    "the checkpoint does not bring the stream of dropout, which goes on from where the program seeded it",
 	Diagnose: "the first record that differs is what was restored: that stream, while every weight and moment is equal",
 	Cure:     "every stream in the checkpoint",
-	Source:   "Megatron Core's checkpoints hold five kinds of random state", Layouts: []string{"dp=1"},
+	Source:   "Megatron Core's checkpoints hold five kinds of random state", Layouts: everyAxis,
 	Root: "rng.dropout.tp", Class: "state", verdict: "restore",
 	config: noisy,
 	stop:   3,

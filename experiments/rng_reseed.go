@@ -7,7 +7,7 @@ var rngReseed = &Cause{
 	Cause:    "the program seeds its streams after it has restored them",
 	Diagnose: "the seeding itself: it found the restored stream and left that of the beginning",
 	Cure:     "the seeds first, then the restore",
-	Source:   "ms-swift #9935", Layouts: []string{"dp=1"},
+	Source:   "ms-swift #9935", Layouts: everyAxis,
 	Root: "seed.rng.dropout.tp", Class: "state", verdict: "restore",
 	config: noisy,
 	stop:   3,

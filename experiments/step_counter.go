@@ -7,7 +7,7 @@ var stepCounter = &Cause{
 	Cause:    "the optimizer counts its steps from the beginning and corrects moments that are no longer young",
 	Diagnose: "restore: the optimizer's step; then the scalar step of every update",
 	Cure:     "the step in the checkpoint",
-	Source:   "Megatron-Bridge #3832", Layouts: []string{"dp=1", "dp=2,tp=2"},
+	Source:   "Megatron-Bridge #3832", Layouts: everyAxis,
 	Root: "optim.step", Class: "state", verdict: "restore",
 	config: continued,
 	stop:   3,
