@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -88,10 +89,17 @@ func WriteFile(path string, tensors []Tensor) error {
 
 // Encode is the bytes of a file of tensors whose names are distinct.
 func Encode(tensors []Tensor) ([]byte, error) {
+	var b bytes.Buffer
+	err := encodeTo(&b, tensors)
+	return b.Bytes(), err
+}
+
+// encodeTo writes what Encode returns.
+func encodeTo(w io.Writer, tensors []Tensor) error {
 	views := make(map[string]view, len(tensors))
 	for _, t := range tensors {
 		if _, twice := views[t.Name]; twice {
-			return nil, fmt.Errorf("tensor %q: is there twice", t.Name)
+			return fmt.Errorf("tensor %q: is there twice", t.Name)
 		}
 		v := view{t, make([]uint64, len(t.Shape))}
 		for i, n := range t.Shape {
@@ -100,7 +108,7 @@ func Encode(tensors []Tensor) ([]byte, error) {
 		views[t.Name] = v
 	}
 	// Transformers asks for a metadata entry that says who wrote the layout.
-	return safetensors.Serialize(views, map[string]string{"format": "pt"})
+	return safetensors.SerializeToWriter(views, map[string]string{"format": "pt"}, w)
 }
 
 // view is a Tensor as the library asks for it. Its own refuses scalars.
@@ -116,12 +124,35 @@ func (v view) DataLen() uint64          { return uint64(len(v.t.data)) }
 
 // Of is a copy of a device's tensor under a name.
 func Of(name string, t *device.Tensor) Tensor {
+	x := View(name, t)
+	x.data = slices.Clone(x.data)
+	return x
+}
+
+// View is a device's tensor under a name, with whose storage it may share its own: it is to be written before that changes.
+func View(name string, t *device.Tensor) Tensor {
 	for _, f := range formats {
 		if f.ours == t.Format {
-			return Tensor{Name: name, Shape: slices.Clone(t.Shape()), format: f.file, data: slices.Clone(t.Bytes(nil))}
+			return Tensor{Name: name, Shape: slices.Clone(t.Shape()), format: f.file, data: bytesOf(t)}
 		}
 	}
 	panic("checkpoint: a format that safetensors lacks")
+}
+
+// bytesOf is a tensor's elements as bytes.
+func bytesOf(t *device.Tensor) []byte {
+	if t.Format != lowp.BF16 {
+		return t.Bytes(nil)
+	}
+	b := make([]byte, 2*t.Len())
+	for i, x := range t.F32() { // bf16 is the upper half; a NaN may have its payload in the lower
+		code := math.Float32bits(x) >> 16
+		if x != x {
+			code = t.Format.Encode(x)
+		}
+		binary.LittleEndian.PutUint16(b[2*i:], uint16(code))
+	}
+	return b
 }
 
 // Tensor finds a tensor by name.

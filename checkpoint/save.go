@@ -1,11 +1,17 @@
 package checkpoint
 
 import (
+	"bufio"
+	"cmp"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/zeebo/xxh3"
 )
 
 // What a save is written as, and an old checkpoint renamed to before it is removed. Readers see neither.
@@ -192,35 +198,55 @@ func (s *Saver) prune() error {
 // writeRank writes a rank's file and says what it holds.
 func writeRank(dir string, rank int, tensors []Tensor) (RankFile, error) {
 	r := RankFile{Name: rankFile(rank)}
-	b, err := Encode(tensors)
-	if err != nil {
+	f := FileOf(tensors)
+	var entries []Entry
+	described := make(chan error, 1)
+	go func() { // while the disk is busy
+		var err error
+		entries, err = f.entries()
+		described <- err
+	}()
+	h := xxh3.New()
+	err := synced(filepath.Join(dir, r.Name), func(to io.Writer) error {
+		buffered := bufio.NewWriterSize(to, 1<<20)
+		n := counter{to: io.MultiWriter(h, buffered)}
+		err := encodeTo(&n, tensors)
+		r.Bytes = n.bytes
+		return cmp.Or(err, buffered.Flush())
+	})
+	if err = cmp.Or(<-described, err); err != nil {
 		return r, err
 	}
-	f, err := Decode(b) // in the order of names, as a reader will see it
-	if err != nil {
-		return r, err
-	}
-	if r.Tensors, err = f.entries(); err != nil {
-		return r, err
-	}
-	places := map[string]*Place{}
-	for _, t := range tensors {
-		places[t.Name] = t.place
-	}
-	for i := range r.Tensors {
-		r.Tensors[i].Place = places[r.Tensors[i].Name]
-	}
-	r.Bytes, r.Digest = len(b), hash(b)
-	return r, writeSynced(filepath.Join(dir, r.Name), b)
+	sum := h.Sum128().Bytes()
+	r.Tensors, r.Digest = entries, hex.EncodeToString(sum[:])
+	return r, nil
+}
+
+// counter counts what passes.
+type counter struct {
+	to    io.Writer
+	bytes int
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.bytes += len(b)
+	return c.to.Write(b)
 }
 
 func writeSynced(path string, b []byte) error {
+	return synced(path, func(to io.Writer) error {
+		_, err := to.Write(b)
+		return err
+	})
+}
+
+// synced makes a file that write fills, and returns when every byte of it has reached the disk.
+func synced(path string, write func(to io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
-	if err == nil {
+	if err = write(f); err == nil {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {

@@ -38,6 +38,16 @@ func (t Tensor) Fits(dst *device.Tensor) error {
 // CopyTo gives dst, which it fits, the tensor's bits.
 func (t Tensor) CopyTo(dst *device.Tensor) {
 	switch {
+	case dst.Format == lowp.FP32:
+		x, b := dst.F32(), t.data
+		for i := range x {
+			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i : 4*i+4]))
+		}
+	case dst.Format == lowp.BF16:
+		x, b := dst.F32(), t.data
+		for i := range x {
+			x[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:2*i+2])) << 16)
+		}
 	case dst.F32() != nil:
 		copy(dst.F32(), dst.Format.FromBytes(t.data))
 	case dst.F64() != nil:
@@ -57,9 +67,7 @@ func (t Tensor) entry() (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	x := device.NewTensor(f, t.Shape...)
-	t.CopyTo(x)
-	d := x.Digest(nil)
+	d := device.DigestOf(f, t.Shape, t.data)
 	return Entry{t.Name, f.String(), t.Shape, hex.EncodeToString(d[:]), t.place}, nil
 }
 

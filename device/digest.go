@@ -47,12 +47,14 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 //
 // rank and dims as little-endian uint64, the inner hash in its canonical 16 bytes.
 // Source: DESIGN §4.
-func (t *Tensor) Digest(buf []byte) Digest {
-	inner := xxh3.Hash128(t.Bytes(buf)).Bytes()
+func (t *Tensor) Digest(buf []byte) Digest { return DigestOf(t.Format, t.Shape(), t.Bytes(buf)) }
+
+// DigestOf is the Digest of a tensor whose elements are given as bytes.
+func DigestOf(f lowp.Format, shape []int, elements []byte) Digest {
+	inner := xxh3.Hash128(elements).Bytes()
 	var head [128]byte
-	h := append(head[:0], t.Format.String()...)
+	h := append(head[:0], f.String()...)
 	h = append(h, 0)
-	shape := t.Shape()
 	h = binary.LittleEndian.AppendUint64(h, uint64(len(shape)))
 	for _, d := range shape {
 		h = binary.LittleEndian.AppendUint64(h, uint64(d))

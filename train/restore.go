@@ -39,13 +39,13 @@ func numberTensor(n int64) *device.Tensor {
 
 func numberOf(t *device.Tensor) int64 { return int64(t.I32()[1])<<32 | int64(uint32(t.I32()[0])) }
 
-// Save is a copy of all that a checkpoint carries of this rank.
+// Save is all that a checkpoint carries of this rank, to be written before the next step.
 func (t *Trainer) Save() []checkpoint.Tensor {
 	states := t.saved()
 	tensors := make([]checkpoint.Tensor, len(states))
 	at := t.places()
 	for i, s := range states {
-		tensors[i] = checkpoint.Of(s.Name, s.Tensor).At(placeOf(at, s))
+		tensors[i] = checkpoint.View(s.Name, s.Tensor).At(placeOf(at, s))
 	}
 	return tensors
 }

@@ -38,13 +38,13 @@ type resumeCell struct {
 // The cells of Resume: every layout in every precision, of models that between them have every kind of state.
 var (
 	resumeLayouts    = []string{"dp=1", "dp=4", "tp=2,pp=2,ep=2"}
-	resumePrecisions = []string{"fp32", "bf16"}
+	resumePrecisions = []string{"fp32", "bf16", "fp8", "mxfp8", "nvfp4"}
 )
 
 func resumeCells() (cells []resumeCell) {
 	noise := train.Tiny()
 	noise.Model.Pattern, noise.Model.Dropout, noise.Model.MoE.Jitter, noise.Model.Recompute = "M*E-E", 0.1, 0.05, true
-	noise.Micro = 2
+	noise.Micro, noise.Quant.Scaling = 2, "delayed" // fp8's amaxes of earlier steps
 	mtp := train.Tiny()
 	mtp.Model.MTP.Depths = 2
 	for _, text := range resumeLayouts {

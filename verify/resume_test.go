@@ -163,13 +163,16 @@ func TestResumeNegativeControl(t *testing.T) {
 		require.True(t, strings.HasPrefix(*cell.Why, c.why), "%s: %s", c.fault, *cell.Why)
 	}
 	// One rank of a layout that lacks its own part is enough.
-	layout := cells[len(cells)-1]
-	require.Equal(t, "tp2·pp2·ep2 bf16 mtp", layout.name)
+	layout := cells[slices.IndexFunc(cells, func(c resumeCell) bool { return c.name == "tp2·pp2·ep2 bf16 mtp" })]
 	for _, fault := range []string{"drop@*.experts.w1 rank=3", "drop@*.bias rank=2", "drop@*.m rank=1"} {
 		cell, err := layout.verify(InProcess, []string{fault})
 		require.NoError(t, err)
 		require.False(t, cell.OK, fault)
 	}
+	delayed := cells[slices.IndexFunc(cells, func(c resumeCell) bool { return c.name == "dp4 fp8 noise" })]
+	lost, err := delayed.verify(InProcess, []string{"drop@*.history"})
+	require.NoError(t, err)
+	require.False(t, lost.OK)
 	cell, err := cells[0].verify(InProcess, []string{"drop@train.step"})
 	require.NoError(t, err)
 	require.Equal(t, "stopped after step 1: 6 steps follow: must be 5", *cell.Why)
