@@ -44,7 +44,7 @@ var (
 func resumeCells() (cells []resumeCell) {
 	noise := train.Tiny()
 	noise.Model.Pattern, noise.Model.Dropout, noise.Model.MoE.Jitter, noise.Model.Recompute = "M*E-E", 0.1, 0.05, true
-	noise.Micro, noise.Quant.Scaling = 2, "delayed" // fp8's amaxes of earlier steps
+	noise.Micro = 2
 	mtp := train.Tiny()
 	mtp.Model.MTP.Depths = 2
 	for _, text := range resumeLayouts {
@@ -59,6 +59,9 @@ func resumeCells() (cells []resumeCell) {
 			}{{"noise", noise}, {"mtp", mtp}} {
 				c := m.Config
 				c.Steps, c.Precision = resumeSteps, precision
+				if precision == "fp8" && m.name == "noise" {
+					c.Quant.Scaling = "delayed" // which has the amaxes of earlier steps for its state
+				}
 				cells = append(cells, resumeCell{strings.Join([]string{short(l), precision, m.name}, " "),
 					experiments.Spec{Config: c, Layout: l, Digest: true}})
 			}

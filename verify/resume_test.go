@@ -164,7 +164,7 @@ func TestResumeNegativeControl(t *testing.T) {
 	}
 	// One rank of a layout that lacks its own part is enough.
 	layout := cells[slices.IndexFunc(cells, func(c resumeCell) bool { return c.name == "tp2·pp2·ep2 bf16 mtp" })]
-	for _, fault := range []string{"drop@*.experts.w1 rank=3", "drop@*.bias rank=2", "drop@*.m rank=1"} {
+	for _, fault := range []string{"drop@*.experts.w1.master rank=3", "drop@*.bias rank=2", "drop@*.m rank=1"} {
 		cell, err := layout.verify(InProcess, []string{fault})
 		require.NoError(t, err)
 		require.False(t, cell.OK, fault)
