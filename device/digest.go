@@ -71,10 +71,7 @@ func DigestOf(f lowp.Format, shape []int, elements []byte) Digest {
 func (t *Tensor) XOR() uint64 {
 	var x uint64
 	if t.f32 != nil && t.Format.Bits() <= 8 {
-		for _, b := range t.Bytes(nil) {
-			x ^= uint64(int64(int8(b)))
-		}
-		return x
+		return lowp.XORCodes(t.Bytes(nil))
 	}
 	for _, v := range t.f32 {
 		x ^= math.Float64bits(float64(v))

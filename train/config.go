@@ -135,6 +135,7 @@ func (c *Config) Decode(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	next := *c
+	next.Quant.High = slices.Clone(c.Quant.High) // a decoder writes into a slice that is there
 	if err := d.Decode(&next); err != nil {
 		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "json: "))
 	}

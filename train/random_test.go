@@ -25,6 +25,12 @@ func anyConfig(r *rand.Rand) Config {
 	c := Tiny()
 	c.Seed, c.Steps, c.Batch, c.Micro, c.Seq = r.Uint64(), 1, upTo(3), upTo(2), upTo(9)
 	c.Precision = one(Precisions...)
+	switch c.Precision {
+	case "fp8":
+		c.Quant.Scaling, c.Quant.History = one(Scalings...), upTo(3)
+	case "mxfp8":
+		c.Quant.Rule = one(Rules...)
+	}
 	c.Streams = one("", "rank", "indexed")
 	c.Model = model.Config{
 		Pattern: letters(r, upTo(4)), Vocab: 256, Width: upTo(9), Heads: upTo(4), KVHeads: upTo(3), HeadDim: r.IntN(4), Hidden: upTo(8),
@@ -140,6 +146,7 @@ func TestAnyConfigRunsOrIsRefused(t *testing.T) {
 	}
 	t.Logf("%d ran, %d refused: %v", ran, refused, seen)
 	for _, what := range []string{"M", "*", "-", "E", "/", "groups", "latent", "dropout", "jitter", "indexed", "recompute", "tied", "repeated", "fp32", "bf16", "fp64",
+		"fp8", "mxfp8", "nvfp4", "delayed", "floor",
 		"sigmoid", "softmax", "softmax_topk", "by sequence"} {
 		require.Positive(t, seen[what], what)
 	}
@@ -150,6 +157,8 @@ func count(seen map[string]int, c Config) {
 		seen[string(l)]++
 	}
 	seen[c.Precision]++
+	seen[c.Quant.Scaling]++
+	seen[c.Quant.Rule]++
 	m, routed := c.Model, strings.Contains(c.Model.Pattern, "E")
 	for what, is := range map[string]bool{"groups": routed && m.MoE.Groups > 1, "latent": routed && m.MoE.Latent > 0, "dropout": m.Dropout > 0,
 		"jitter": routed && m.MoE.Jitter > 0, m.MoE.Router: routed, "by sequence": routed && m.MoE.Aux == "sequence",

@@ -38,6 +38,9 @@ func TestConfigRoundTripsAndRefusesUnknownFields(t *testing.T) {
 		require.Error(t, c.Decode([]byte(bad)), bad)
 		require.Equal(t, before, c, "a refused text changes nothing")
 	}
+	c.Quant.High = []string{"*.attn.*"}
+	require.Error(t, c.Decode([]byte(`{"quant": {"high": ["*"]}, "stepz": 1}`)))
+	require.Equal(t, []string{"*.attn.*"}, c.Quant.High)
 	require.NoError(t, c.Set("model.moe.top_k=3"))
 	require.NoError(t, c.Set("model.pattern=*-"))
 	require.NoError(t, c.Set("model.tied=true"))
