@@ -68,6 +68,8 @@ func TestWrongClaimsAreCaught(t *testing.T) {
 	require.Contains(t, also[0], "is a root of its own")
 	require.Empty(t, why(func(c *Cause) { c.Root, c.also = "layers.2.moe.router.aux_loss", []string{"*.aux_loss"} }))
 	require.Equal(t, []string{"no route flips"}, why(func(c *Cause) { c.flips = true }))
+	require.Equal(t, []string{"a metric or the state of a step shows it"}, why(func(c *Cause) { *c, c.silent = *scaleRebuild, true }))
+	require.Equal(t, []string{"the pair with the cause does not differ"}, why(func(c *Cause) { *c, c.silent = *mxDoubleQuant, false }))
 }
 
 func TestSpecRefusesWhatCannotRun(t *testing.T) {
