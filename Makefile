@@ -1,4 +1,4 @@
-.PHONY: help test check arch fuzz kill golden learn bench parity notebooks
+.PHONY: help test check arch fuzz kill golden learn precision bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
