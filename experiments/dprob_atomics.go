@@ -20,7 +20,7 @@ var dprobAtomics = &Cause{
 	// In bf16, as pretraining runs: a last bit of a master now and then rounds its weight the other way.
 	config: func() train.Config {
 		c := train.Tiny()
-		c.Precision, c.Seed = "bf16", 3 // of the first seeds the one with which routes part soonest
+		c.Precision, c.Seed = "bf16", 34 // with it routes part within ten steps
 		return c
 	},
 	vary:   [2]variation{{schedule: 1}, {schedule: 2}},

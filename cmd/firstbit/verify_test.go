@@ -68,5 +68,5 @@ func TestVerifyReportsWhatDoesNotHold(t *testing.T) {
 	}
 	var out strings.Builder
 	printCell(&out, cells[1])
-	require.Equal(t, "not  dp2              bb differs from one rank\n", out.String())
+	require.Equal(t, "not  dp2                              bb differs from one rank\n", out.String())
 }
