@@ -115,7 +115,7 @@ func TestBadInput(t *testing.T) {
 		{"train --export " + dir + "/x --set model.moe.router=softmax", "softmax"},
 		{"train --weights " + dir + "/none", "--weights: checkpoint"},
 		{"train --steps 1 --trace " + dir + "/t3 --inject flip@layers.1.attn.wq;elem=99999999", "the output has 4096 elements"},
-		{"train --inject drop@x;step=3", "must be rank=R"},
+		{"train --inject drop@x;step=3", "must be rank"},
 		{"train --save-every 2", "--save-every: needs --save DIR"},
 		{"train --keep 2", "--keep: needs --save DIR"},
 		{"train --save " + dir + "/s --save-every -1", "save-every: -1: must be 0 or more"},
