@@ -89,7 +89,7 @@ func (w *World) form() {
 			if len(ranks) == 1 {
 				continue
 			}
-			g := w.group(setName(name, n, len(first) == w.World()), ranks)
+			g := w.group(setName(name, n, len(first) == w.World()), ranks, w.onNode(first))
 			n++
 			for i, r := range ranks {
 				members[r] = Member{g, i}
@@ -98,6 +98,17 @@ func (w *World) form() {
 		made[id] = members
 		w.members[name] = members
 	}
+}
+
+// onNode counts the members of an axis' first set that lie on the first node. A node has consecutive ranks, so sets with a stride have
+// fewer there than sets of neighbours. All sets of an axis are taken to lie as the first, even where a node ends inside of some: those
+// that add copies of one gradient must add in one order.
+func (w *World) onNode(first []int) int {
+	n := 0
+	for n < len(first) && first[n] < w.Node {
+		n++
+	}
+	return n
 }
 
 // setName is the axis, with the number of the set where there are several.

@@ -14,7 +14,8 @@ type Group struct {
 	Name  string
 	Ranks []int
 
-	world *World
+	world   *World
+	perNode int // members that lie on one simulated node
 
 	// The last to come to a meeting sets these, while the others wait.
 	at       *meeting // the next one
@@ -38,7 +39,7 @@ func (g *Group) Size() int {
 }
 
 // Nodes is the number of simulated nodes that the ranks lie on.
-func (g *Group) Nodes() int { return (g.Size() + g.world.Node - 1) / g.world.Node }
+func (g *Group) Nodes() int { return (g.Size() + g.perNode - 1) / g.perNode }
 
 // meeting is one collective under way.
 type meeting struct {

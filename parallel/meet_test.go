@@ -254,8 +254,8 @@ func TestRanksThatAgreeHaveNoError(t *testing.T) {
 func halves() (w *World, rows, columns [2]*Group) {
 	w = NewWorld(Layout{DP: 4}, 4)
 	for i := range 2 {
-		rows[i] = w.group(fmt.Sprint("row", i), []int{2 * i, 2*i + 1})
-		columns[i] = w.group(fmt.Sprint("column", i), []int{i, 2 + i})
+		rows[i] = w.group(fmt.Sprint("row", i), []int{2 * i, 2*i + 1}, 1)
+		columns[i] = w.group(fmt.Sprint("column", i), []int{i, 2 + i}, 1)
 	}
 	return w, rows, columns
 }

@@ -123,7 +123,7 @@ func (g *Group) fold(parts []part, scatter bool, lead *device.Call) {
 		channel, which := share(parts[i])
 		f, ok := folds[sharers{channel, which}]
 		if !ok {
-			at := reduce.Context{Part: which, Node: g.world.Node}
+			at := reduce.Context{Part: which, Node: g.perNode}
 			if r := rings[channel]; r != nil {
 				at.Ring = r.ranks
 			}

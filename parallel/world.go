@@ -41,8 +41,8 @@ func NewWorld(l Layout, node int) *World {
 	return w
 }
 
-func (w *World) group(name string, ranks []int) *Group {
-	g := &Group{Name: name, world: w, Ranks: ranks, at: newMeeting(len(ranks))}
+func (w *World) group(name string, ranks []int, perNode int) *Group {
+	g := &Group{Name: name, world: w, Ranks: ranks, perNode: perNode, at: newMeeting(len(ranks))}
 	w.groups = append(w.groups, g)
 	return g
 }
