@@ -240,3 +240,12 @@ func TestValues(t *testing.T) {
 		require.True(t, names["step 1 "+name], name)
 	}
 }
+
+// Asked for one rank, the matrix has it once.
+func TestOneRankIsOneCell(t *testing.T) {
+	cells, err := matrix([]string{"dp=1", "dp=2", "tp=1,dp=2"}, nil, func(s setting, l parallel.Layout, _ Values) (Cell, Values, error) {
+		return Cell{Name: s.name(l)}, nil, nil
+	})
+	require.NoError(t, err)
+	require.Len(t, cells, 2*len(settings()))
+}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"firstbit/experiments"
@@ -92,7 +93,7 @@ func (s setting) spec(l parallel.Layout, recipe string) experiments.Spec {
 // matrix runs every cell of some layouts: one rank first, whose values verify gets with every other layout's. Each is called with
 // every cell; nil: nobody watches.
 func matrix(layouts []string, each func(Cell), verify func(s setting, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
-	all := []parallel.Layout{{}}
+	all := []parallel.Layout{parallel.Layout{}.Full()}
 	for _, text := range layouts {
 		l, err := parallel.ParseLayout(text)
 		if err != nil {
@@ -103,7 +104,9 @@ func matrix(layouts []string, each func(Cell), verify func(s setting, l parallel
 				return nil, err
 			}
 		}
-		all = append(all, l)
+		if !slices.Contains(all, l) { // one rank is there already
+			all = append(all, l)
+		}
 	}
 	var cells []Cell
 	for _, s := range settings() {

@@ -63,6 +63,9 @@ func (v Values) far(u Values, tolerance float64) (why string) {
 		if !(off <= largest*worst) { // or is no number
 			worst = off / largest
 			why = fmt.Sprintf("%s by %.1e of its largest value", x.Name, worst)
+			if math.IsNaN(worst) { // nothing is farther
+				return why
+			}
 		}
 	}
 	return why
