@@ -31,9 +31,12 @@ func (c Config) CheckLayout(l parallel.Layout) (axis string, err error) {
 			return f.axis, fmt.Errorf("%s=%d must divide %s (%d)", f.axis, f.n, f.field, f.extent)
 		}
 	}
-	switch {
-	case l.PP*l.VPP > len(main):
-		return "pp", fmt.Errorf("pp·vpp=%d must be at most the layers of model.pattern (%d)", l.PP*l.VPP, len(main))
+	if l.PP*l.VPP > len(main) {
+		axis := "pp"
+		if l.PP <= len(main) && l.VPP > 1 {
+			axis = "vpp"
+		}
+		return axis, fmt.Errorf("pp·vpp=%d must be at most the layers of model.pattern (%d)", l.PP*l.VPP, len(main))
 	}
 	return "", nil
 }

@@ -13,7 +13,7 @@ type Step struct {
 func (l Layout) CheckMicros(micros int) error {
 	l = l.Full()
 	if l.VPP > 1 && micros%l.PP != 0 {
-		return fmt.Errorf("micro: %d: must be a multiple of pp = %d where vpp = %d; the nearest that fits: %d", micros, l.PP, l.VPP, (micros/l.PP+1)*l.PP)
+		return fmt.Errorf("micro: %d: must be a multiple of pp = %d where vpp = %d, such as %d", micros, l.PP, l.VPP, (micros/l.PP+1)*l.PP)
 	}
 	return nil
 }

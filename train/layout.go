@@ -9,6 +9,9 @@ import (
 
 // CheckLayout says why a run cannot be laid out so, and which layouts nearest to it can; nil: it can.
 func (c Config) CheckLayout(l parallel.Layout) error {
+	if err := l.Check(); err != nil { // which says what fits
+		return err
+	}
 	axis, err := c.layoutError(l)
 	if err == nil {
 		return nil
@@ -17,7 +20,7 @@ func (c Config) CheckLayout(l parallel.Layout) error {
 	for _, n := range c.nearest(l, axis) {
 		near = append(near, fmt.Sprintf("%q", n))
 	}
-	text := "no other extent of it fits"
+	text := "no other " + axis + " fits"
 	if len(near) > 0 {
 		text = "the nearest that fit: " + strings.Join(near, " and ")
 	}

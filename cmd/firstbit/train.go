@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/pkg/profile"
@@ -50,7 +51,7 @@ func trainCommand() *cobra.Command {
 	fs.StringVar(&f.preset, "preset", "tiny", "configuration to start from: "+strings.Join(train.PresetNames(), ", "))
 	fs.StringVar(&f.config, "config", "", "JSON file laid over the preset")
 	fs.StringArrayVar(&f.set, "set", nil, "path=value: set one field of the configuration, such as model.width=64")
-	fs.StringVar(&f.layout, "layout", "dp=1", "simulated ranks, such as dp=8: data parallel, each with a batch of its own")
+	fs.StringVar(&f.layout, "layout", "dp=1", "simulated ranks, such as dp=2,tp=2,pp=2: extents of dp, tp, pp, vpp, cp, ep, etp")
 	fs.IntVar(&f.steps, "steps", 0, "iterations")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of weights and data")
 	fs.StringVar(&f.schedule, "schedule", "0", "seed of arrival orders, or real for the machine's own races")
@@ -107,6 +108,12 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 	if f.trace != "" {
 		if s.Trace, err = f.traceOptions(); err != nil {
 			return s, err
+		}
+		if n := s.Layout.World() - 1; beyond(s.Trace.Ranks, n) {
+			return s, fmt.Errorf("--trace-ranks %q: must be from 0 to %d, the ranks of layout %q", f.ranks, n, s.Layout)
+		}
+		if beyond(s.Trace.Steps, c.Steps) {
+			return s, fmt.Errorf("--trace-steps %q: must be from 0 (initialisation) to %d, the steps of the run", f.window, c.Steps)
 		}
 	} else {
 		for _, flag := range []string{"level", "trace-ranks", "trace-steps", "dump"} {
@@ -171,6 +178,11 @@ func (f *trainFlags) traceOptions() (trace.Options, error) {
 		return o, fmt.Errorf("--trace-steps %w", err)
 	}
 	return o, nil
+}
+
+// beyond tells whether some part of a set lies wholly above the largest number there is.
+func beyond(s trace.Set, largest int) bool {
+	return slices.ContainsFunc(s, func(part trace.Span) bool { return part.Lo > largest })
 }
 
 func startProfile(kind string) (stop func(), err error) {
