@@ -8,6 +8,7 @@ package trace
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -163,6 +164,11 @@ func (s Set) Has(i int) bool {
 		}
 	}
 	return len(s) == 0
+}
+
+// Beyond tells whether some part of the set lies wholly above the largest number there is.
+func (s Set) Beyond(largest int) bool {
+	return slices.ContainsFunc(s, func(part Span) bool { return part.Lo > largest })
 }
 
 // First is the smallest member, or 0 for everything.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/pkg/profile"
@@ -109,10 +108,10 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 		if s.Trace, err = f.traceOptions(); err != nil {
 			return s, err
 		}
-		if n := s.Layout.World() - 1; beyond(s.Trace.Ranks, n) {
+		if n := s.Layout.World() - 1; s.Trace.Ranks.Beyond(n) {
 			return s, fmt.Errorf("--trace-ranks %q: must be from 0 to %d, the ranks of layout %q", f.ranks, n, s.Layout)
 		}
-		if beyond(s.Trace.Steps, c.Steps) {
+		if s.Trace.Steps.Beyond(c.Steps) {
 			return s, fmt.Errorf("--trace-steps %q: must be from 0 (initialisation) to %d, the steps of the run", f.window, c.Steps)
 		}
 	} else {
@@ -178,11 +177,6 @@ func (f *trainFlags) traceOptions() (trace.Options, error) {
 		return o, fmt.Errorf("--trace-steps %w", err)
 	}
 	return o, nil
-}
-
-// beyond tells whether some part of a set lies wholly above the largest number there is.
-func beyond(s trace.Set, largest int) bool {
-	return slices.ContainsFunc(s, func(part trace.Span) bool { return part.Lo > largest })
 }
 
 func startProfile(kind string) (stop func(), err error) {
