@@ -3,7 +3,9 @@ package experiments
 import (
 	"cmp"
 	"encoding/hex"
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
@@ -67,6 +69,7 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 	ranks := make([]*session, world.World())
 	var ready atomic.Int64
 	err = world.Run(func(r parallel.Rank) (err error) {
+		defer s.crashed(&err)
 		if ranks[r.Index], err = s.assemble(r, corpus, s.tracer(first, r.Index)); err != nil {
 			return err
 		}
@@ -97,6 +100,23 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 		gatherMasters(ranks)
 	}
 	return o, ranks[0].trainer.Model, nil
+}
+
+// crashed makes an error of a panic, if bits were flipped: an index with another bit points where there is nothing, and what ends a program
+// on a machine ends the run here. Without a flip a panic is a mistake of ours, and stays one.
+func (s *Spec) crashed(err *error) {
+	p := recover()
+	at := slices.IndexFunc(s.Faults, func(text string) bool { return strings.HasPrefix(text, "flip@") })
+	switch p.(type) {
+	case nil:
+	case error, string:
+		if at < 0 {
+			panic(p)
+		}
+		*err = fmt.Errorf("inject %q: the run cannot go on: %v", s.Faults[at], p)
+	default: // the world ends a rank that waits
+		panic(p)
+	}
 }
 
 // gatherMasters gives the first rank every master of a run that has ended: each rank has those of its own segments only.
