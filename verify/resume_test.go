@@ -15,16 +15,23 @@ import (
 	"firstbit/train"
 )
 
+// All cells are for the command: here one of every precision, and of every layout and model between them.
 func TestResume(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")
 	}
-	cells, err := Resume(InProcess, nil, nil)
-	require.NoError(t, err)
-	require.Len(t, cells, ResumeCells())
-	for _, c := range cells {
-		require.True(t, c.OK, "%s: %v", c.Name, c.Why)
+	few := []string{"dp1 fp32 mtp", "dp4 bf16 noise", "tp2·pp2·ep2 fp8 noise", "dp1 mxfp8 mtp", "tp2·pp2·ep2 nvfp4 mtp"}
+	for _, c := range resumeCells() {
+		i := slices.IndexFunc(few, func(name string) bool { return strings.HasSuffix(c.name, name) })
+		if i < 0 {
+			continue
+		}
+		few = slices.Delete(few, i, i+1)
+		cell, err := c.verify(InProcess, nil)
+		require.NoError(t, err)
+		require.True(t, cell.OK, "%s: %v", cell.Name, cell.Why)
 	}
+	require.Empty(t, few, "of these there are no cells")
 }
 
 // The formats and optimizers that no cell has.
