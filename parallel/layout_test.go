@@ -65,3 +65,21 @@ func TestAxes(t *testing.T) {
 		}
 	}
 }
+
+// Whatever the text, a layout or one line; what is read reads the same again.
+func FuzzParseLayout(f *testing.F) {
+	for _, s := range []string{"", "dp=8", "dp=2,tp=2,pp=2,vpp=2,cp=2,ep=4,etp=1", "tp=0", "ep=3", "dp=9999999999", "dp=2,dp=2", "vpp=2", "=", "tp=2,", "pp=-1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		l, err := ParseLayout(s)
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		again, err := ParseLayout(l.String())
+		require.NoError(t, err)
+		require.Equal(t, l, again)
+		require.LessOrEqual(t, l.World(), MaxRanks)
+	})
+}

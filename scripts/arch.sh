@@ -35,7 +35,10 @@ i=0
 for args in "--precision fp32" "--precision bf16 --recipe fast --schedule 7 --set micro=2 --set model.dropout=0.1 --set model.recompute=true" \
   "--precision fp64 --set model.moe.router=softmax_topk --set model.moe.latent=16 --set model.mtp.depths=2 --set model.mtp.repeated=true" \
   "--recipe canonical --set model.moe.aux=sequence --layout dp=4 --set batch=1 --precision bf16" \
-  "--layout dp=8 --set batch=1 --recipe fast --schedule 3"; do
+  "--layout dp=8 --set batch=1 --recipe fast --schedule 3" \
+  "--recipe canonical --set model.moe.aux=sequence --layout dp=2,tp=2,pp=2,ep=2 --set batch=1 --set micro=2 --set model.dropout=0.1 --precision bf16" \
+  "--layout cp=2,tp=2 --precision nvfp4" "--layout pp=2,vpp=2 --set micro=2 --set cluster.overlap=true --precision mxfp8" \
+  "--precision fp8 --set quant.scaling=delayed --layout ep=2"; do
   i=$((i + 1))
   command="train --preset tiny --steps 3 --json $args"
   echo "firstbit $command"

@@ -12,6 +12,8 @@ go test ./device -run '^$' -bench 'Door/4_idle' -benchmem -count 3 | tee "$dir/d
 go test ./experiments -run '^$' -bench 'Step' -benchmem -count 3 -benchtime 2s | tee "$dir/step"
 go test ./experiments -run '^$' -bench 'Ranks$' -benchtime 5x -count 3 | tee "$dir/ranks"
 go test ./experiments -run '^$' -bench 'EightRanks' -benchtime 3x -count 3 | tee "$dir/eight"
+go test ./kernel -run '^$' -cpu 1 -bench 'Quantise' -count 3 -benchtime 0.3s | tee "$dir/quantise"
+go test ./checkpoint -run '^$' -bench 'Save|Restore' -count 3 | tee "$dir/checkpoint"
 go test ./experiments -run '^$' -bench 'Tracing' -benchtime 10x -count 3 | tee "$dir/tracing"
 
 # median FILE BENCHMARK UNIT: the median of the numbers before UNIT.
@@ -41,6 +43,13 @@ ms() { awk -v v="$1" 'BEGIN { printf "%.1f ms", v / 1e6 }'; }
   echo "| eight ranks beside one on the same batch, preset small | $(median eight EightRanks eight/one) | of one rank's step |"
   for n in 1 8 64 512 2432; do
     echo "| a step of one of $n ranks, preset pico | $(us "$(median ranks "Ranks/dp=$n" ns/rank-step)") | $(median ranks "Ranks/dp=$n" KiB/rank) KiB a rank |"
+  done
+  for q in "ScaledE4M3 fp8, one scale" "MXRows mxfp8, along rows" "MXColumns mxfp8, along columns" "NVFP4 nvfp4" "NVFP4Square nvfp4, square blocks" "NVFP4Stochastic nvfp4, rounded at random"; do
+    echo "| quantising: ${q#* } | $(awk -v v="$(median quantise "Quantise/${q%% *}" MB/s)" 'BEGIN { printf "%.2f", v / 1e3 }') GB/s of fp32 | |"
+  done
+  for way in "Save saving a checkpoint|a synced write of as many bytes" "Restore restoring it|reading as many bytes"; do
+    what=${way#* }
+    echo "| ${what%%|*} | $(median checkpoint "${way%% *}" MB/s_ours) MB/s | $(median checkpoint "${way%% *}" of_plain) of ${what#*|} |"
   done
   for level in metrics semantic module op kernel; do
     echo "| a step of gpt traced at level $level | $(median tracing Tracing "$level/untraced") | of an untraced one |"
