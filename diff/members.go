@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"slices"
 
 	"firstbit/trace"
 )
@@ -49,12 +50,15 @@ func (w *world) collective(a *trace.Record) (string, []string) {
 
 func (w *world) judgeMembers(a *trace.Record) (string, []string) {
 	var from []int
+	compared := map[int]bool{} // ranks of which both traces have the record
 	for _, m := range w.members(a) {
+		compared[w.ranks[m.lane]] = w.pairs[m.lane].match[m.at] >= 0
 		if w.changed(m) {
 			from = append(from, w.ranks[m.lane])
 		}
 	}
-	switch untraced := w.untraced(a.Group); {
+	untraced := slices.DeleteFunc(slices.Clone(w.groups[a.Group]), func(rank int) bool { return compared[rank] })
+	switch {
 	case len(from) > 0:
 		return "downstream", []string{fmt.Sprintf("the input of %s differs already", membersText(from))}
 	case len(untraced) > 0:

@@ -77,20 +77,6 @@ func peer(r *trace.Record) (k trace.Key, ok bool) {
 // members are the records of a collective, by rank.
 func (o *order) members(r *trace.Record) []spot { return o.meets[eventOf(r)] }
 
-// untraced lists the members of a group of whom there is no record.
-func (o *order) untraced(group string) (ranks []int) {
-	traced := map[int]bool{}
-	for _, rank := range o.ranks {
-		traced[rank] = true
-	}
-	for _, rank := range o.groups[group] {
-		if !traced[rank] {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
-}
-
 // none is the place of a mismatch that a rank does not have.
 const none = -1
 

@@ -113,6 +113,25 @@ func TestMembersAreThoseOfTheGroup(t *testing.T) {
 	require.Equal(t, "origin", r.Ranks[2].Verdict, "rank 0 is no member")
 }
 
+// Who is traced, but not in this Call, is as one who is not: its input is not known to be equal.
+func TestMembersWithoutARecordAreUntraced(t *testing.T) {
+	run := func(out string, last int) *trace.Trace {
+		ranks := [][]trace.Record{{op("x", "x=0", "1")}, {op("x", "x=0", "1")}}
+		for i := range last {
+			ranks[i] = append(ranks[i], meeting("tp", "a2a", "1", out))
+		}
+		t := traceOf("op", ranks...)
+		t.Run.Groups = map[string][]int{"tp": {0, 1}}
+		return t
+	}
+	require.Equal(t, "origin", compareRanks(t, run("1", 2), run("2", 2)).First.Verdict)
+	for _, pair := range [][2]*trace.Trace{{run("1", 2), run("2", 1)}, {run("1", 1), run("2", 2)}, {run("1", 1), run("2", 1)}} {
+		r := compareRanks(t, pair[0], pair[1])
+		require.Equal(t, "unresolved", r.Ranks[0].Verdict)
+		require.Empty(t, r.Roots)
+	}
+}
+
 // What comes first is a matter of who met and who sent, never of a record's number.
 func TestFirstIsByHappensBefore(t *testing.T) {
 	// rank 0's origin stands far down its own records, rank 1's at the top of its own, but after what rank 0 sent.
