@@ -7,6 +7,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/reduce"
 )
 
 // inFlight starts a reduce-scatter and an all-to-all on every rank and returns what their destinations held before the wait, and after.
@@ -63,4 +64,40 @@ func TestPendingIsUnsafeUntilWaitedFor(t *testing.T) {
 	require.NotEqual(t, before, after)
 	b, a = inFlight(t, 1, 1)
 	require.Equal(t, b, a, "alone there is nothing to wait for")
+}
+
+// What is in flight is flagged, and nothing else; a wait shows the plan by which its collective added.
+func TestWhatIsInFlightIsFlagged(t *testing.T) {
+	flags, plans := map[string]device.Flags{}, map[string]string{}
+	watch := func(next device.Runner) device.Runner {
+		return func(c *device.Call) {
+			if c.Label == "sum" {
+				plan, err := c.Plan.With(reduce.MustPlan("ranks:reverse/fp32"))
+				require.NoError(t, err)
+				c.Plan = plan
+			}
+			next(c)
+			if c.ID.At.DP == 0 {
+				flags[c.Label], plans[c.Label] = c.Flags, c.Plan.String()
+			}
+		}
+	}
+	require.NoError(t, simulate(t, 2, 4, func(r Rank, dev *device.Device) error {
+		for step := range 2 { // Calls are used again
+			dev.At(step+1, 0, device.Opt)
+			x := device.NewTensor(lowp.FP32, 2)
+			p := r.DP().StartReduceScatter(dev, "sum", x)
+			if r.Index == 1 {
+				r.DP().Send(dev, "to", 0, x)
+			} else {
+				r.DP().Post(dev, "to", 1, lowp.FP32, 2)()
+			}
+			p.Wait()
+			r.DP().ReduceScatter(dev, "now", x)
+		}
+		return nil
+	}, watch))
+	require.Equal(t, map[string]device.Flags{"sum": device.AsyncPending, "sum.wait": 0, "to.recv.post": device.AsyncPending, "to.recv": 0, "now": 0}, flags)
+	require.Contains(t, plans["sum"], "ranks:reverse")
+	require.Equal(t, plans["sum"], plans["sum.wait"])
 }

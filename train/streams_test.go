@@ -98,6 +98,21 @@ func TestMasksOnEveryLayout(t *testing.T) {
 	}
 }
 
+// By rank, tensor-, context- and pipeline-parallel ranks drop elements by streams of their own: no mask comes twice.
+func TestStreamsOfRanksAreTheirOwn(t *testing.T) {
+	for _, layout := range []string{"tp=2", "cp=2", "tp=2,cp=2", "pp=2", "pp=2,vpp=2,cp=2"} {
+		many, _ := masks(t, noisy("rank"), layout, 1)
+		seen := map[string]string{}
+		for key, mask := range many {
+			if strings.Contains(key, "dropout") {
+				require.Empty(t, seen[mask], "%s: %s", layout, key)
+				seen[mask] = key
+			}
+		}
+		require.NotEmpty(t, seen)
+	}
+}
+
 // The recipe has a mode of its own; a field set by hand is above it. Indexed streams have no state.
 func TestStreamModes(t *testing.T) {
 	for _, c := range []struct {
