@@ -13,6 +13,7 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
+	"firstbit/inject"
 	"firstbit/model"
 	"firstbit/parallel"
 	"firstbit/trace"
@@ -240,14 +241,16 @@ func merge(ranks []*session) *Outcome {
 		o.Changed = append(o.Changed, FaultReport{Text: f.Text})
 	}
 	for _, p := range ranks[0].tuner.Policies {
-		o.Policies = append(o.Policies, FaultReport{Text: p.Text})
+		if !slices.ContainsFunc(ranks[0].injector.Faults, func(f *inject.Fault) bool { return f.Policy() == p }) { // else the fault says it
+			o.Policies = append(o.Policies, FaultReport{Text: p.Text})
+		}
 	}
 	for i, r := range ranks {
 		for j, f := range r.injector.Faults {
 			o.Changed[j].Changed += f.Changed()
 		}
-		for j, p := range r.tuner.Policies {
-			o.Policies[j].Changed += p.Calls
+		for j := range o.Policies { // those by hand come before those of faults
+			o.Policies[j].Changed += r.tuner.Policies[j].Calls
 		}
 		if i > 0 {
 			o.Routes = append(o.Routes, r.outcome.Routes...)
