@@ -198,7 +198,7 @@ func TestTrainIsTheSameHoweverItIsWatched(t *testing.T) {
 
 // An order to inject is a policy too, and a fault all the same.
 func TestWhatChangesNothingIsSaidOnce(t *testing.T) {
-	_, _, stderr := firstbit(t, "train", "--steps", "1", "--inject", "order@nothing k=reverse", "--plan", "nobody k:reverse", "--inject", "order@*.wo k=reverse")
+	_, _, stderr := firstbit(t, "train", "--steps", "1", "--inject", "order@nothing k=reverse", "--plan", "nobody k:reverse", "--inject", "order@layers.1.attn.wo k=reverse")
 	require.Equal(t, "firstbit: \"order@nothing k=reverse\" changed nothing\nfirstbit: \"nobody k:reverse\" changed nothing\n", stderr)
 }
 
