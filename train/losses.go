@@ -38,31 +38,42 @@ func (t *Trainer) keep(dev *device.Device, m *model.Model, micro int, l model.Lo
 	for len(t.losses.kept) <= micro {
 		t.losses.kept = append(t.losses.kept, t.absent())
 	}
-	_, aux, z := t.slots()
-	c := dev.Open("losses."+strconv.Itoa(m.Index), keepKernel)
-	var at []int
-	read := func(slot int, x *device.Tensor) {
-		c.Read("loss", x)
-		at = append(at, slot)
-	}
+	c := dev.Open(numbered(&lossLabels, "losses.", m.Index), keepKernel)
 	if l.LM != nil {
-		read(0, l.LM)
+		c.Read("loss", l.LM)
 	}
-	for k, x := range l.MTP {
-		read(1+k, x)
+	for _, x := range l.MTP {
+		c.Read("loss", x)
 	}
 	for i := range l.Aux {
-		read(aux+l.Experts+i, l.Aux[i])
-		read(z+l.Experts+i, l.Z[i])
+		c.Read("loss", l.Aux[i])
+		c.Read("loss", l.Z[i])
 	}
-	kept := t.losses.kept[micro]
-	c.Update("losses", kept)
-	c.Body = func(c *device.Call) {
-		for i, slot := range at {
-			kept.CopyAt(slot, c.In[i].Tensor)
+	c.Update("losses", t.losses.kept[micro])
+	if c.Body == nil {
+		at := t.slotsOf(l)
+		c.Body = func(c *device.Call) {
+			for i, slot := range at {
+				c.Out[0].CopyAt(slot, c.In[i].Tensor)
+			}
 		}
 	}
 	c.Do()
+}
+
+// slotsOf are the slots of a piece's losses, in the order in which it has them: the same in every microbatch.
+func (t *Trainer) slotsOf(l model.Losses) (at []int) {
+	_, aux, z := t.slots()
+	if l.LM != nil {
+		at = append(at, 0)
+	}
+	for k := range l.MTP {
+		at = append(at, 1+k)
+	}
+	for i := range l.Aux {
+		at = append(at, aux+l.Experts+i, z+l.Experts+i)
+	}
+	return at
 }
 
 // absent is a vector of losses that nobody has written.

@@ -169,16 +169,21 @@ func (t *Trainer) send(dev *device.Device, to int, x *device.Tensor) {
 }
 
 // chunk labels what is sent to a piece.
-func chunk(piece int) string {
-	if piece < len(chunks) {
-		return chunks[piece]
-	}
-	return "chunk." + strconv.Itoa(piece)
-}
+func chunk(piece int) string { return numbered(&chunkLabels, "chunk.", piece) }
 
-var chunks = func() (s [64]string) {
+// The labels of the first pieces, made beforehand: a step asks for them often.
+var chunkLabels, lossLabels = labels("chunk."), labels("losses.")
+
+func labels(prefix string) (s [64]string) {
 	for i := range s {
-		s[i] = "chunk." + strconv.Itoa(i)
+		s[i] = prefix + strconv.Itoa(i)
 	}
 	return s
-}()
+}
+
+func numbered(made *[64]string, prefix string, i int) string {
+	if i < len(made) {
+		return made[i]
+	}
+	return prefix + strconv.Itoa(i)
+}
