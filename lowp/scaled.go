@@ -158,12 +158,15 @@ func (c coder) stochastic(abs, word uint32) uint32 {
 	return (e-c.lowest)>>(c.drop&31) + uint32((q+uint64(word))>>32)
 }
 
-// halfStochastic is coder.stochastic for e2m1.
+// halfStochastic is coder.stochastic for e2m1. From 1 on an exponent and its leading fraction bit count the codes, and a carry
+// goes from the one into the other; below, codes are halves.
 func halfStochastic(abs, word uint32) uint32 {
 	abs = min(abs, 0x40c00000)
-	e := max(abs&infinite, 0x3f800000)
-	q := uint64(abs&(1<<23-1)|1<<23) << 10 >> (min((e-abs&infinite)>>23, 63) & 63)
-	return (e-0x3f800000)>>22 + uint32((q+uint64(word))>>32)
+	q := uint64(abs-0x3f000000) << 10 // in units of 2⁻³² of a step
+	if below := uint64(int64(math.Float32frombits(abs) * 0x1p33)); abs < 0x3f800000 {
+		q = below
+	}
+	return uint32((q + uint64(word)) >> 32)
 }
 
 // DecodeScaled is y = value of the code · s.
