@@ -40,7 +40,7 @@ func (s story) tell() {
 	s.print("6  With the cure         %s", sameOrNot(r.Cure.Identical))
 	s.print("     %s", c.Cure)
 	if c.Persists() {
-		s.print("     run A still has %s; run B %s", c.Vary()[0], c.Vary()[1])
+		s.print("     run A still: %s; run B: %s", c.Vary()[0], c.Vary()[1])
 	}
 	if c.Stop() > 0 {
 		s.print("     run A was never stopped; run B continues after step %d%s", c.Stop(), c.Cured())
