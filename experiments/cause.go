@@ -144,6 +144,14 @@ func (c *Cause) Window(step int) trace.Set {
 	return trace.Set{{Lo: step, Hi: step}}
 }
 
+// Silent is the step whose restore alone shows the cause; 0: metrics or the state of a step do.
+func (c *Cause) Silent() int {
+	if c.silent {
+		return c.stop
+	}
+	return 0
+}
+
 // Layout is the layout the cause is shown on.
 func (c *Cause) Layout() parallel.Layout {
 	l, err := parallel.ParseLayout(c.Layouts[0])
