@@ -172,6 +172,7 @@ func (c *Cause) On(layout string) (*Cause, error) {
 	}
 	other := *c
 	other.Layouts = []string{layout}
+	other.flips = c.flips && layout == c.Layouts[0] // elsewhere other bits differ, and need not reach a route
 	return &other, nil
 }
 
