@@ -128,7 +128,7 @@ func (f Format) EncodeStochastic(codes []byte, x []float32, s float32, words []u
 	c := f.coder()
 	words = words[:len(x)]
 	if f == E2M1 {
-		for len(x) >= 2 && len(words) >= 2 {
+		for len(codes) > 0 && len(x) >= 2 && len(words) >= 2 {
 			a, b := math.Float32bits(float32(x[0]*s)), math.Float32bits(float32(x[1]*s))
 			lo := halfStochastic(a&magnitude, words[0]) | signHalf(a)<<3
 			codes[0] = byte(lo | halfStochastic(b&magnitude, words[1])<<4 | signHalf(b)<<7)
