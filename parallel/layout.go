@@ -67,7 +67,7 @@ func (l *Layout) set(s, item string) error {
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > MaxRanks {
-			return fmt.Errorf("layout %q: %s=%s: must be from 1 to %d", s, name, text, MaxRanks)
+			return fmt.Errorf("layout %q: %q: must be from 1 to %d", s, item, MaxRanks)
 		}
 		*a.extent = n
 		return nil

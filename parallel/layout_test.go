@@ -25,10 +25,10 @@ func TestLayout(t *testing.T) {
 		"xp=2":           `layout "xp=2": "xp=2": ` + axes,
 		"dp=2,dp=2":      `layout "dp=2,dp=2": dp: given twice`,
 		"dp=2,":          `layout "dp=2,": "": ` + axes,
-		"dp=0":           `layout "dp=0": dp=0: must be from 1 to 16384`,
-		"dp=-1":          `layout "dp=-1": dp=-1: must be from 1 to 16384`,
-		"dp=16385":       `layout "dp=16385": dp=16385: must be from 1 to 16384`,
-		"dp=1e2":         `layout "dp=1e2": dp=1e2: must be from 1 to 16384`,
+		"dp=0":           `layout "dp=0": "dp=0": must be from 1 to 16384`,
+		"dp=-1":          `layout "dp=-1": "dp=-1": must be from 1 to 16384`,
+		"dp=16385":       `layout "dp=16385": "dp=16385": must be from 1 to 16384`,
+		"dp=1e2":         `layout "dp=1e2": "dp=1e2": must be from 1 to 16384`,
 		"dp=16384,tp=2":  `layout "dp=16384,tp=2": more than 16384 ranks`,
 		"tp=2,dp=1,ep=4": `layout "dp=1,tp=2,ep=4": etp·ep = 4 must divide tp·cp·dp = 2; the nearest that fits: "dp=2,tp=2,ep=4"`,
 		"vpp=2":          `layout "dp=1,vpp=2": vpp needs pp of at least 2; the nearest that fits: "dp=1"`,
@@ -68,7 +68,7 @@ func TestAxes(t *testing.T) {
 
 // Whatever the text, a layout or one line; what is read reads the same again.
 func FuzzParseLayout(f *testing.F) {
-	for _, s := range []string{"", "dp=8", "dp=2,tp=2,pp=2,vpp=2,cp=2,ep=4,etp=1", "tp=0", "ep=3", "dp=9999999999", "dp=2,dp=2", "vpp=2", "=", "tp=2,", "pp=-1"} {
+	for _, s := range []string{"", "dp=8", "dp=2,tp=2,pp=2,vpp=2,cp=2,ep=4,etp=1", "tp=0", "ep=3", "dp=9999999999", "dp=2,dp=2", "vpp=2", "=", "tp=2,", "pp=-1", "cp=0\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -89,7 +89,7 @@ func TestBadLayouts(t *testing.T) {
 		args []string
 		want string
 	}{
-		{small("dp=0"), "--layout \"dp=0\": dp=0: must be from 1 to 16384"},
+		{small("dp=0"), "--layout \"dp=0\": \"dp=0\": must be from 1 to 16384"},
 		{small("dp"), "--layout \"dp\": \"dp\": must be AXIS=N with an axis of dp, tp, pp, vpp, cp, ep, etp"},
 		{small("tp=3"), "layout \"dp=1,tp=3\": tp=3 must divide model.vocab (256); the nearest that fit: \"dp=1,tp=2\""},
 		{small("ep=3"), "layout \"dp=3,ep=3\": ep=3 must divide model.moe.experts (8); the nearest that fit: \"dp=2,ep=2\" and \"dp=4,ep=4\""},
