@@ -26,6 +26,10 @@ type Kernel struct {
 	Run   func(*Call) // reads c.In and c.Plan, writes c.Out
 }
 
+// Segments is the number of equal parts of a sequence, and of a sum that tensor parallelism may cut, which the canonical order adds
+// in sequence and joins pairwise: so many ranks at most can share one.
+const Segments = 8
+
 // Part is a piece of a Kernel with a name and outputs of its own.
 type Part struct {
 	Name string

@@ -36,9 +36,6 @@ var (
 		Run:       device.Width(runAttentionBackward[float32], runAttentionBackward[float64])}
 )
 
-// segments is the number of equal parts of a sequence whose queries are added apart by=segment.
-const segments = 8
-
 // Forward is the layer.
 func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	a.x = a.TP.Gather(dev, "x.gather", x, 1)
@@ -150,8 +147,8 @@ func runAttentionBackward[T libm.Float](c *device.Call) {
 
 // segmentOf is the queries of a segment: an eighth of the sequence, or one where that does not cut what the rank has.
 func segmentOf(s kernel.AttentionShape) int {
-	size := s.T / segments
-	if s.T%segments != 0 || s.Queries%size != 0 {
+	size := s.T / device.Segments
+	if s.T%device.Segments != 0 || s.Queries%size != 0 {
 		return 1
 	}
 	return size

@@ -63,9 +63,6 @@ func given[T libm.Float](c *device.Call, name string) []T {
 	return nil
 }
 
-// segments is the number of equal parts of a sequence between which ranks may be parted: so many share one at most.
-const segments = 8
-
 // convShape rebuilds the extents from what the Call reads.
 func convShape(c *device.Call, x *device.Tensor, taps int) kernel.ConvShape {
 	b := int(c.Scalar("batch"))
@@ -123,7 +120,7 @@ func scanShape(c *device.Call) kernel.SSDShape {
 	s := kernel.SSDShape{B: b, T: c.In[0].Rows() / b, H: h, P: c.In[0].Cols() / h, G: g, N: c.In[1].Cols() / g}
 	s.Chunk = min(c.Plan.Int("chunk"), s.T)
 	if c.Plan.Choice("within") == "segment" {
-		s.Chunk = min(s.Chunk, max(int(c.Scalar("steps"))/segments, 1))
+		s.Chunk = min(s.Chunk, max(int(c.Scalar("steps"))/device.Segments, 1))
 	}
 	return s
 }

@@ -39,14 +39,14 @@ func (r *ranks) rules(next device.Runner) device.Runner {
 			plan := must(c.Plan.With(c.Kernel.Canonical))
 			if name := c.Kernel.Tokens; name != "" {
 				sum := plan.Reduction(name)
-				sum.Order = reduce.Blocked(r.shape.steps / segments)
+				sum.Order = reduce.Blocked(r.shape.steps / device.Segments)
 				plan = must(plan.With(reduce.PlanOf(sum)))
 			}
 			if name := c.Kernel.Sharded; name != "" {
 				sum := plan.Reduction(name)
-				sum.Order = reduce.Segments(segments / c.Shards)
+				sum.Order = reduce.Segments(device.Segments / c.Shards)
 				if r.slices {
-					sum.Order = reduce.MustOrder(fmt.Sprintf("splitk(%d,pairwise)", segments/c.Shards))
+					sum.Order = reduce.MustOrder(fmt.Sprintf("splitk(%d,pairwise)", device.Segments/c.Shards))
 				}
 				plan = must(plan.With(reduce.PlanOf(sum)))
 			}

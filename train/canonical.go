@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"strings"
 
+	"firstbit/device"
 	"firstbit/parallel"
 )
 
@@ -26,8 +27,8 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 		return bad("precision", c.Precision, "fp32 or bf16", "sums of squares are exact in float64 only for fp32")
 	case !powerOfTwo(l.DP):
 		return bad("layout dp", number(l.DP), "a power of two", "a rank's sequences must be a whole subtree")
-	case !powerOfTwo(share) || share > segments:
-		return bad("layout tp·cp", number(share), fmt.Sprintf("a power of two up to %d", segments), "a sequence is added in so many parts")
+	case !powerOfTwo(share) || share > device.Segments:
+		return bad("layout tp·cp", number(share), fmt.Sprintf("a power of two up to %d", device.Segments), "a sequence is added in so many parts")
 	case l.ETP > 1:
 		return bad("layout etp", number(l.ETP), "1", "the gradient of a routing probability is added over tiles of an expert's hidden width")
 	case share%l.EP != 0 && l.EP%share != 0:
@@ -40,8 +41,8 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 		return bad("batch", number(c.Batch), "1 with cp", "tokens are added sequence after sequence, and a rank has a part of each")
 	case !powerOfTwo(c.Seq):
 		return bad("seq", number(c.Seq), "a power of two", "a mean over tokens must divide exactly")
-	case share > 1 && c.Seq < segments:
-		return bad("seq", number(c.Seq), fmt.Sprintf("at least %d with tp or cp", segments), "a sequence is added in so many parts")
+	case share > 1 && c.Seq < device.Segments:
+		return bad("seq", number(c.Seq), fmt.Sprintf("at least %d with tp or cp", device.Segments), "a sequence is added in so many parts")
 	case c.Model.Dropout > 0 && !c.indexed(true):
 		return bad("streams", c.Streams, "indexed", "for model.dropout a rank would draw from a stream of its own")
 	}
@@ -60,9 +61,6 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 	}
 	return nil
 }
-
-// segments is the number of parts of a sum that ranks of one microbatch can share.
-const segments = 8
 
 // leastCoeff keeps losses and their gradients far from the subnormal numbers of fp32.
 const leastCoeff = 1e-12

@@ -5,10 +5,6 @@ import (
 	"firstbit/reduce"
 )
 
-// Segments is the number of equal parts of a sequence, and of a sum that tensor parallelism may cut, that are added in
-// sequence and joined pairwise: so many ranks at most can share one.
-const Segments = 8
-
 // sharded is a kernel whose sum lies on so many ranks.
 type sharded struct {
 	*device.Kernel
@@ -26,12 +22,12 @@ func (t *Tuner) canonical(k *device.Kernel, shards int) reduce.Plan {
 	plan, err := k.Fixed.With(k.Canonical)
 	if err == nil && k.Tokens != "" {
 		r := plan.Reduction(k.Tokens)
-		r.Order = reduce.Blocked(max(t.Seq/Segments, 1))
+		r.Order = reduce.Blocked(max(t.Seq/device.Segments, 1))
 		plan, err = plan.With(reduce.PlanOf(r))
 	}
 	if err == nil && k.Sharded != "" {
 		r := plan.Reduction(k.Sharded)
-		r.Order = reduce.Segments(max(Segments/shards, 1))
+		r.Order = reduce.Segments(max(device.Segments/shards, 1))
 		plan, err = plan.With(reduce.PlanOf(r))
 	}
 	if err != nil {
