@@ -97,6 +97,9 @@ type Call struct {
 	Library string
 	Probe   func(Partial) // nil unless watched at kernel level
 
+	// Whole is the memory in which lie the tensors that a collective adds or gathers as one; nil: it has one of them.
+	Whole *Tensor
+
 	// Among is the place for which arrival is drawn where ranks must agree on it; nil: the rank's own.
 	Among *Coord
 

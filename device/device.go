@@ -124,7 +124,7 @@ func (d *Device) OpenKind(kind Kind, label string, k *Kernel) *Call {
 	c.In, c.Out, c.Scalars = c.In[:0], c.Out[:0], c.Scalars[:0]
 	c.Plan = c.Kernel.Fixed
 	c.Library = d.library
-	c.Shards = 1
+	c.Shards, c.Whole = 1, nil
 	return c
 }
 

@@ -31,7 +31,7 @@ func class(verdict string, a, b *trace.Record, differences []Field, oneSchedule 
 
 func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (string, []string) {
 	for i := range a.In {
-		if i < len(b.In) && a.In[i].Dtype != b.In[i].Dtype {
+		if i < len(b.In) && a.In[i].Name == b.In[i].Name && a.In[i].Dtype != b.In[i].Dtype {
 			return "format", []string{"dtypes differ: " + a.In[i].Dtype + " and " + b.In[i].Dtype}
 		}
 	}

@@ -208,7 +208,7 @@ func (p *pair) verdict(all *world) (string, []string) {
 		return "narrow", []string{a.Kind + " records name no root: its Calls lie deeper"}
 	case sigsEqual(a.In, b.In):
 		return p.outputsDiffer(a, all)
-	case all.regroups && regrouped(a, b):
+	case all.regrouped(a, b):
 		return "origin", []string{alone(a, b)}
 	}
 	return p.inputsDiffer(a, b)

@@ -61,5 +61,12 @@ func leavesCopies(rec *trace.Record) bool {
 	if rec.Kernel != "" {
 		return strings.HasPrefix(rec.Kernel, "all_reduce") || strings.HasPrefix(rec.Kernel, "all_gather")
 	}
-	return len(rec.Out) == 1 && len(rec.In) > 0 && rec.Out[0].Numel >= rec.In[0].Numel
+	return len(rec.In) > 0 && elements(rec.Out) >= elements(rec.In)
+}
+
+func elements(sigs []trace.Sig) (n int) {
+	for _, g := range sigs {
+		n += g.Numel
+	}
+	return n
 }

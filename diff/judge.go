@@ -93,7 +93,7 @@ func (r *Report) roots(all *world) {
 			case j < 0 || rec.Iteration != a.Iteration || rec.View || len(rec.Flags)+len(p.b[j].Flags) > 0:
 			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state":
 			case p.level >= trace.Kernel && rec.Kind == "op", p.level >= trace.Op && rec.Kind == "recompute":
-			case all.regroups && regrouped(rec, &p.b[j]):
+			case all.regrouped(rec, &p.b[j]):
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))
 			case sigsEqual(rec.In, p.b[j].In) && !sigsEqual(rec.Out, p.b[j].Out):
 				if verdict, _ := p.outputsDiffer(rec, all); verdict != "origin" { // a member or the sender brought it

@@ -74,6 +74,21 @@ func membersText(ranks []int) string {
 	return fmt.Sprintf("member ranks %v", ranks)
 }
 
+// regrouped tells whether the configurations have the record read other tensors, and with a collective its members' too: one that reads
+// something else for another reason brings the difference to all.
+func (w *world) regrouped(a, b *trace.Record) bool {
+	if !w.regroups || !regrouped(a, b) {
+		return false
+	}
+	for _, m := range w.members(a) {
+		p := w.pairs[m.lane]
+		if j := p.match[m.at]; j < 0 || !regrouped(&p.a[m.at], &p.b[j]) {
+			return false
+		}
+	}
+	return true
+}
+
 // received judges a receive on what was sent: equal, then it changed on its way, in the Call that took it.
 func (w *world) received(a *trace.Record) (string, []string) {
 	k, ok := peer(a)

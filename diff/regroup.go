@@ -7,7 +7,7 @@ import (
 	"firstbit/trace"
 )
 
-// A bucket size decides which gradients travel together. Where it differs, a Call that lays tensors together reads others in one run than in the
+// A bucket size decides which gradients travel together. Where it differs, a Call that adds or gathers a bucket reads others in one run than in the
 // other, and a rank's part of an optimizer state is another part.
 
 const bucketField = "config.cluster.bucket"
@@ -18,7 +18,7 @@ func clusterField(d Field) bool { return strings.HasPrefix(d.Field, "config.clus
 // regrouped tells whether a Call reads other tensors in one run than in the other, by their names, though what both read is equal: nothing
 // before it computed another bit, the configuration asks it for something else.
 func regrouped(a, b *trace.Record) bool {
-	if a.Kind != "op" && a.Kind != "kernel" || sameNames(a.In, b.In) {
+	if a.Kind != "op" && a.Kind != "kernel" && a.Kind != "collective" || sameNames(a.In, b.In) {
 		return false
 	}
 	digests := make(map[string]string, len(b.In))

@@ -24,11 +24,12 @@ func TestRegrouped(t *testing.T) {
 		{rec("op", "a1", "b1"), rec("op", "a1"), true},
 		{rec("op", "a1"), rec("op", "a1", "b1"), true},
 		{rec("kernel", "b1", "c1"), rec("kernel", "a1", "b1"), true},
-		{rec("op", "a1"), rec("op", "a1"), false},               // the same
-		{rec("op", "a1"), rec("op", "a2"), false},               // another input: something before it differs
-		{rec("op", "a1", "b1"), rec("op", "a2"), false},         // that and fewer
-		{rec("op", "a1"), rec("op", "b1"), false},               // nothing in common
-		{rec("collective", "a1", "b1"), rec("op", "a1"), false}, // no Call of this rank alone
+		{rec("op", "a1"), rec("op", "a1"), false},       // the same
+		{rec("op", "a1"), rec("op", "a2"), false},       // another input: something before it differs
+		{rec("op", "a1", "b1"), rec("op", "a2"), false}, // that and fewer
+		{rec("op", "a1"), rec("op", "b1"), false},       // nothing in common
+		{rec("collective", "a1", "b1"), rec("collective", "a1"), true},
+		{rec("metric", "a1", "b1"), rec("metric", "a1"), false},
 	} {
 		require.Equal(t, c.want, regrouped(c.a, c.b), "%v %v", c.a.In, c.b.In)
 	}
@@ -44,4 +45,32 @@ func TestOnlyTheConfigurationRegroups(t *testing.T) {
 	require.True(t, clusterField(Field{Field: "config.cluster.bucket"}))
 	require.False(t, clusterField(Field{Field: "config.micro"}))
 	require.False(t, clusterField(Field{Field: "schedule"}))
+}
+
+// A collective that reads other tensors is the root if on every member those that both runs read are equal; else a member brings the difference.
+func TestRegroupedCollective(t *testing.T) {
+	run := func(bucket int, in [2]string) *trace.Trace {
+		var ranks [][]trace.Record
+		for _, value := range in {
+			brought := l("x="+value+"<fwd l.x", "z=1<fwd l.z")[:2-bucket]
+			c := rec("collective", "grads", "bucket.0", brought, l("y="+in[0]+in[1]+string(rune('0'+bucket))))
+			c.Group = "dp"
+			ranks = append(ranks, []trace.Record{op("x", "w=1", value), op("z", "w=1", "1"), c})
+		}
+		tr := traceOf("op", ranks...)
+		tr.Raw = map[string]any{"config": map[string]any{"cluster": map[string]any{"bucket": float64(bucket)}}}
+		return tr
+	}
+	paths := func(r *Report) (all []string) {
+		for _, f := range r.Roots {
+			all = append(all, f.Path())
+		}
+		return all
+	}
+	r := compareRanks(t, run(0, [2]string{"1", "2"}), run(1, [2]string{"1", "2"}))
+	require.Equal(t, []string{"grads.bucket.0", "grads.bucket.0"}, paths(r))
+	require.Equal(t, "topology", *r.Class)
+	r = compareRanks(t, run(0, [2]string{"1", "2"}), run(1, [2]string{"1", "3"}))
+	require.Equal(t, []string{"l.x"}, paths(r))
+	require.Equal(t, 1, r.First.Rank)
 }

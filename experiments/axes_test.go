@@ -57,8 +57,8 @@ func TestOneCopyOfMany(t *testing.T) {
 	for _, c := range []struct{ layout, fault, state, shared string }{
 		{"tp=2", "flip@optim.layers.1.norm.w rank=1 step=1 phase=opt out=master at=rest elem=3 bit=20", "layers.1.norm.w", ""},
 		{"tp=2", "flip@optim.layers.2.moe.router.w rank=1 step=1 phase=opt out=m at=rest elem=3 bit=20", "layers.2.moe.router.w.m", ""},
-		{"dp=3,tp=2", "flip@weights.bucket.0.unpack rank=2 step=1 phase=opt out=layers.1.attn.wq at=rest elem=3 bit=20", "layers.1.attn.wq", "most of 3"},
-		{"dp=4,ep=2", "flip@weights.bucket.4.unpack rank=3 step=1 phase=opt out=layers.2.moe.experts.w1 at=rest elem=3 bit=20", "layers.2.moe.experts.w1", ""},
+		{"dp=3,tp=2", "flip@weights.bucket.0 rank=2 step=1 phase=opt out=layers.1.attn.wq at=rest elem=3 bit=20", "layers.1.attn.wq", "most of 3"},
+		{"dp=4,ep=2", "flip@weights.bucket.4 rank=3 step=1 phase=opt out=layers.2.moe.experts.w1 at=rest elem=3 bit=20", "layers.2.moe.experts.w1", ""},
 		{"pp=2", "flip@optim.embed.w rank=1 step=1 phase=opt out=master at=rest elem=3 bit=20", "embed.w", ""},
 		{"dp=3,tp=2", "flip@quant.layers.1.attn.wq.dgrad rank=2 step=1 phase=opt out=scales at=rest elem=3 bit=2", "layers.1.attn.wq.dgrad.scales", "most of 3"},
 		{"tp=2", "flip@optim.layers.1.attn.wq rank=1 step=1 phase=opt out=master at=rest elem=3 bit=20", "", ""},

@@ -8,11 +8,11 @@ var gatherSkip = &Cause{
 	Diagnose: "restore: the gather, whose inputs are equal and whose weights are not",
 	Cure:     "the gather at the end of every load",
 	Source:   "Megatron-LM #6920", Layouts: []string{"dp=2", "cp=2", "ep=2", "dp=2,pp=2"},
-	Root: "weights.bucket.*.unpack", Class: "state", verdict: "restore",
+	Root: "weights.bucket.*", Class: "state", verdict: "restore",
 	config: continued,
 	stop:   3,
 	vary: [2]variation{{schedule: 1, faults: []string{"drop@layers.1.attn.w?"}},
-		{schedule: 1, faults: []string{"drop@layers.1.attn.w?", "drop@weights.bucket.*.unpack"}}},
+		{schedule: 1, faults: []string{"drop@layers.1.attn.w?", "drop@weights.bucket.*"}}},
 	broken: setting{source: true},
 	cured:  setting{faults: []string{"drop@layers.1.attn.w?"}},
 }

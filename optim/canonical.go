@@ -5,6 +5,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/kernel"
+	"firstbit/lowp"
 	"firstbit/parallel"
 )
 
@@ -43,44 +44,54 @@ func (d *Distributed) reduceUses(dev *device.Device, b *Bucket) {
 		if use > 0 {
 			label += ".use" + strconv.Itoa(use)
 		}
-		shard := b.group.ReduceScatter(dev, label, b.packUse(dev, label, use))
-		if use > 0 {
-			shard = dev.Sum(label+".sum", b.shard, shard)
-		}
-		b.shard = shard
+		d.reduceUse(dev, b, label, use)
 	}
 }
 
-// packUse lays the gradients of a use down where their parameters lie. What has no such use is absent: −0.
-func (b *Bucket) packUse(dev *device.Device, label string, use int) *device.Tensor {
-	var totals []*device.Tensor
+func (d *Distributed) reduceUse(dev *device.Device, b *Bucket, label string, use int) {
+	for len(b.uses) <= use {
+		b.uses = append(b.uses, absent(b.Params[0].Grad.Format, b.n))
+	}
+	totals, at := b.uses[use], 0
+	totals.Clear()
 	for _, p := range b.Params {
 		if use < len(p.Uses) {
-			totals = append(totals, dev.Total(label+"."+p.Name, p.Uses[use]))
+			totals.Hold(at, p.Name, dev.Total(label+"."+p.Name, p.Uses[use]))
 		}
+		at += p.Grad.Len()
 	}
-	c := dev.Open(label+".pack", packKernel)
-	at, from := make([]int, 0, len(b.Params)), 0
-	for _, p := range b.Params {
-		if use < len(p.Uses) {
-			c.Read(p.Name, totals[len(at)])
-			at = append(at, from)
-		}
-		from += p.Grad.Len()
+	var shard *device.Tensor // nil: every total is its own sum
+	if b.group.Size() > 1 {
+		shard = b.group.ReduceScatter(dev, label, totals)
 	}
-	bucket := c.Write("bucket", b.Params[0].Grad.Format, b.n)
-	c.Body = func(c *device.Call) {
-		y := c.Out[0].Tensor
-		for i := range y.F32() {
-			y.F32()[i] = kernel.Negzero[float32]()
+	next := 0
+	for _, s := range b.Segments {
+		if use >= len(s.Param.Uses) {
+			continue
 		}
-		for i := range y.F64() {
-			y.F64()[i] = kernel.Negzero[float64]()
+		var grad *device.Tensor
+		if shard != nil {
+			grad = s.in(shard, s.at)
+		} else { // the segments are the parameters
+			grad = totals.Parts[next].Tensor
+			next++
 		}
-		for i := range c.In {
-			y.CopyAt(at[i], c.In[i].Tensor)
+		if use > 0 {
+			grad = dev.Sum(label+"."+s.Param.Name+".sum", s.grad, grad)
 		}
+		s.grad = grad
 	}
-	c.Do()
-	return bucket
+}
+
+// absent is a memory of gradients to be held there, and −0, which changes no sum, where there is none.
+func absent(f lowp.Format, n int) *device.Buffer {
+	b := device.NewBuffer(f, n)
+	x, y := b.Whole.F32(), b.Whole.F64()
+	for i := range x {
+		x[i] = kernel.Negzero[float32]()
+	}
+	for i := range y {
+		y[i] = kernel.Negzero[float64]()
+	}
+	return b
 }

@@ -60,7 +60,7 @@ func (e *early) hear(p *device.Param) {
 }
 
 func (e *early) send(b *Bucket) {
-	e.sent[b] = b.group.StartReduceScatter(e.dev, b.label, b.pack(e.dev))
+	e.sent[b] = b.group.StartReduceScatter(e.dev, b.label, b.grads)
 }
 
 var completionKernel = &device.Kernel{Name: "completion", Fixed: reduce.MustPlan("buckets:seq/fp32"), Fast: reduce.MustPlan("buckets:arrival/fp32"),
@@ -93,7 +93,7 @@ func (e *early) finish(dev *device.Device) {
 	c.Do()
 	for _, i := range order.I32() {
 		b := e.Buckets[i]
-		b.shard = e.sent[b].Wait()
+		b.land(e.sent[b].Wait())
 		e.sent[b], e.missing[b] = nil, len(b.Params)
 		e.order = append(e.order, b)
 	}

@@ -17,7 +17,7 @@ func (d *Distributed) Gather(dev *device.Device) {
 		for _, s := range b.Segments {
 			cast(dev, s.Param.Name, s.Master, s.w)
 		}
-		d.gather(dev, b)
+		b.gather(dev, b.weights)
 	}
 }
 
@@ -30,4 +30,36 @@ func cast(dev *device.Device, name string, master, w *device.Tensor) {
 	c.Read("master", master)
 	c.Update("w", w)
 	c.Do()
+}
+
+// gathered is a tensor of every parameter of a bucket, of which each rank of the group updates its shard.
+type gathered struct {
+	whole *device.Buffer
+	shard []device.Arg
+}
+
+// gather gives every rank every shard's.
+func (b *Bucket) gather(dev *device.Device, g gathered) {
+	if b.group.Size() > 1 {
+		b.group.AllGather(dev, b.label, g.shard, g.whole)
+	}
+}
+
+// GatherMasters gives every rank the masters of all shards of the buckets in which a weight is quantised: what is quantised is the
+// full-precision source, not what travels.
+func (d *Distributed) GatherMasters(dev *device.Device) {
+	for _, b := range d.Buckets {
+		if b.quantised() {
+			b.gather(dev, b.masters)
+		}
+	}
+}
+
+func (b *Bucket) quantised() bool {
+	for _, p := range b.Params {
+		if p.Quant != nil {
+			return true
+		}
+	}
+	return false
 }

@@ -34,15 +34,15 @@ func (d *Distributed) counts(p *device.Param) bool {
 	return d.rank.CP().Index == 0
 }
 
-// counted are the gradients of a bucket's shard that this rank counts: all of it as one, else by segment.
+// counted are the gradients of a bucket's shard that this rank counts: all of it as one if it lies so, else by segment.
 func (d *Distributed) counted(b *Bucket) []*device.Tensor {
 	var grads []*device.Tensor
 	for _, s := range b.Segments {
 		if d.counts(s.Param) {
-			grads = append(grads, b.gradient(s))
+			grads = append(grads, s.grad)
 		}
 	}
-	if len(grads) == len(b.Segments) {
+	if b.shard != nil && len(grads) == len(b.Segments) {
 		return []*device.Tensor{b.shard}
 	}
 	return grads
@@ -57,7 +57,7 @@ func (d *Distributed) norm(dev *device.Device) *device.Tensor {
 	}
 	f := lowp.FP32
 	if len(d.Buckets) > 0 { // a stage may have no weights
-		f = d.Buckets[0].shard.Format
+		f = d.Buckets[0].Params[0].Grad.Format
 	}
 	local := c.Write("sum", f, 1)
 	c.Do()

@@ -23,9 +23,10 @@ type Pending struct {
 }
 
 // StartReduceScatter is ReduceScatter, to be waited for. x must stay as it is until then.
-func (m Member) StartReduceScatter(dev *device.Device, label string, x *device.Tensor) *Pending {
+func (m Member) StartReduceScatter(dev *device.Device, label string, x *device.Buffer) *Pending {
 	if m.Size() == 1 {
-		return &Pending{y: x}
+		x.Collect()
+		return &Pending{y: x.Whole}
 	}
 	c := m.reduceScatter(dev, label, x)
 	ends := make([]int, m.Size())

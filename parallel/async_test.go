@@ -30,7 +30,7 @@ func inFlight(t *testing.T, ranks int, schedule uint64) (before, after [][]float
 			for i := range one {
 				one[i] = 1
 			}
-			sum := r.DP().StartReduceScatter(dev, "sum", x)
+			sum := r.DP().StartReduceScatter(dev, "sum", alone(x))
 			sent := r.DP().StartAllToAll(dev, "sent", rows, one, one)
 			for _, p := range []*Pending{sum, sent} {
 				before[r.Index] = append(before[r.Index], p.y.F32()...)
@@ -41,7 +41,7 @@ func inFlight(t *testing.T, ranks int, schedule uint64) (before, after [][]float
 			for _, p := range []*Pending{sum, sent} {
 				after[r.Index] = append(after[r.Index], p.y.F32()...)
 			}
-			require.Equal(t, r.DP().ReduceScatter(dev, "sum.now", x).F32(), sum.y.F32())
+			require.Equal(t, r.DP().ReduceScatter(dev, "sum.now", alone(x)).F32(), sum.y.F32())
 			require.Equal(t, r.DP().AllToAll(dev, "sent.now", rows, one, one).F32(), sent.y.F32())
 		}
 		return nil
@@ -86,14 +86,14 @@ func TestWhatIsInFlightIsFlagged(t *testing.T) {
 		for step := range 2 { // Calls are used again
 			dev.At(step+1, 0, device.Opt)
 			x := device.NewTensor(lowp.FP32, 2)
-			p := r.DP().StartReduceScatter(dev, "sum", x)
+			p := r.DP().StartReduceScatter(dev, "sum", alone(x))
 			if r.Index == 1 {
 				r.DP().Send(dev, "to", 0, x)
 			} else {
 				r.DP().Post(dev, "to", 1, lowp.FP32, 2)()
 			}
 			p.Wait()
-			r.DP().ReduceScatter(dev, "now", x)
+			r.DP().ReduceScatter(dev, "now", alone(x))
 		}
 		return nil
 	}, watch))

@@ -12,10 +12,10 @@ func BenchmarkCollectives(b *testing.B) {
 	const n = 1 << 14
 	gather := func(m Member, dev *device.Device, x *device.Tensor) {
 		lo, hi := Shard(n, m.Size(), m.Index)
-		m.AllGather(dev, "y", x.View(lo, hi), n)
+		gather(m, dev, "y", x.View(lo, hi), n)
 	}
 	add := func(m Member, dev *device.Device, x *device.Tensor) { m.AllReduce(dev, "y", x) }
-	scatter := func(m Member, dev *device.Device, x *device.Tensor) { m.ReduceScatter(dev, "y", x) }
+	scatter := func(m Member, dev *device.Device, x *device.Tensor) { m.ReduceScatter(dev, "y", alone(x)) }
 	for _, c := range []struct {
 		name, plan string
 		n          int

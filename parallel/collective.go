@@ -106,63 +106,94 @@ func Shard(n, size, i int) (lo, hi int) {
 //
 // Shapes: x (n) → y (shard of n).
 // Reduces: the ranks.
-func (m Member) ReduceScatter(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+func (m Member) ReduceScatter(dev *device.Device, label string, x *device.Buffer) *device.Tensor {
 	if m.Size() == 1 {
-		return x
+		x.Collect()
+		return x.Whole
 	}
 	c := m.reduceScatter(dev, label, x)
 	c.Do()
 	return c.Out[0].Tensor
 }
 
-func (m Member) reduceScatter(dev *device.Device, label string, x *device.Tensor) *device.Call {
-	lo, hi := Shard(x.Len(), m.Size(), m.Index)
-	c := m.open(dev, label, reduceScatter[x.Format])
-	c.Read("x", x)
-	c.Write("y", x.Format, hi-lo)
-	c.Body = func(c *device.Call) { m.meet(c, func(calls []*device.Call) { m.add(calls, 1) }) }
+func (m Member) reduceScatter(dev *device.Device, label string, x *device.Buffer) *device.Call {
+	lo, hi := Shard(x.Whole.Len(), m.Size(), m.Index)
+	c := m.open(dev, label, reduceScatter[x.Whole.Format])
+	for _, part := range x.Parts {
+		c.Read(part.Name, part.Tensor)
+	}
+	c.Whole = x.Whole
+	c.Write("y", x.Whole.Format, hi-lo)
+	c.Body = func(c *device.Call) {
+		x.Collect()
+		m.meet(c, func(calls []*device.Call) { m.add(calls, 1) })
+	}
 	return c
 }
 
-// AllGather is every member's shard, one after another.
+// AllGather lays every member's shard, one after another, into y. Parts of a shard, and of y, may be one.
 //
-// Shapes: x (shard of n) → y (n).
-func (m Member) AllGather(dev *device.Device, label string, x *device.Tensor, n int) *device.Tensor {
+// Shapes: x (together a shard of n) → y (n).
+func (m Member) AllGather(dev *device.Device, label string, x []device.Arg, y *device.Buffer) {
 	if m.Size() == 1 {
-		return x
+		lay(y.Whole, 0, x)
+		y.Spread()
+		return
 	}
+	n := y.Whole.Len()
 	c := m.open(dev, label, allGather)
-	c.Read("x", x)
+	for _, part := range x {
+		c.Read(part.Name, part.Tensor)
+	}
 	c.ReadScalar("n", float64(n))
-	y := c.Write("y", x.Format, n)
+	for _, part := range y.Parts {
+		c.Update(part.Name, part.Tensor)
+	}
+	c.Whole = y.Whole
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
-			whole := calls[0].Out[0].Tensor
+			whole := calls[0].Whole
 			for i, from := range calls {
 				lo, _ := Shard(n, len(calls), i)
-				whole.CopyAt(lo, from.In[0].Tensor)
+				lay(whole, lo, from.In)
 			}
-			each(calls[1:], n, func(c *device.Call) { c.Out[0].CopyAt(0, whole) })
+			each(calls[1:], n, func(c *device.Call) { c.Whole.CopyAt(0, whole) })
 		})
+		y.Spread()
 	}
 	c.Do()
-	return y
+}
+
+// lay copies parts one after another, the first to element at.
+func lay(whole *device.Tensor, at int, parts []device.Arg) {
+	for _, part := range parts {
+		whole.CopyAt(at, part.Tensor)
+		at += part.Len()
+	}
 }
 
 // add adds what the members bring, part by part, each into the output of the member that is to have it: the first has all
 // of it where outer is 0, else each its shard of so many blocks.
 func (m Member) add(calls []*device.Call, outer int) {
-	if calls[0].In[0].Format == lowp.FP64 {
+	if brought(calls[0]).Format == lowp.FP64 {
 		addAll[float64](calls, m, outer)
 		return
 	}
 	addAll[float32](calls, m, outer)
 }
 
+// brought is what a member brings to a collective that adds.
+func brought(c *device.Call) *device.Tensor {
+	if c.Whole != nil {
+		return c.Whole
+	}
+	return c.In[0].Tensor
+}
+
 func addAll[T libm.Float](calls []*device.Call, m Member, outer int) {
 	in := make([][]T, len(calls))
 	for i, c := range calls {
-		in[i] = device.Data[T](c.In[0].Tensor)
+		in[i] = device.Data[T](brought(c))
 	}
 	parts := m.partsOf(calls[0], outer)
 	pieces := make([]kernel.Piece[T], len(parts))

@@ -184,7 +184,7 @@ func sum(t *testing.T, seed uint64, ranks, node, n int, f lowp.Format, choices [
 		dev.At(1, 0, device.Opt)
 		for _, c := range choices {
 			s.all[c.label()][r.Index] = r.DP().AllReduce(dev.In("all"), c.label(), x)
-			s.shards[c.label()][r.Index] = r.DP().ReduceScatter(dev.In("shards"), c.label(), x)
+			s.shards[c.label()][r.Index] = r.DP().ReduceScatter(dev.In("shards"), c.label(), alone(x))
 		}
 		return nil
 	}))
@@ -269,7 +269,7 @@ func TestKnownAnswersOfCollectives(t *testing.T) {
 				for i := range elements {
 					x.Set(i, k.x[r.Index])
 				}
-				y, s := r.DP().AllReduce(dev, "all", x), r.DP().AllGather(dev, "gather", r.DP().ReduceScatter(dev, "shards", x), elements)
+				y, s := r.DP().AllReduce(dev, "all", x), gather(r.DP(), dev, "gather", r.DP().ReduceScatter(dev, "shards", alone(x)), elements)
 				if r.Index == n-1 {
 					for i := range elements {
 						all, shards = append(all, y.Value(i)), append(shards, s.Value(i))
@@ -451,7 +451,7 @@ func TestPartsAreKeptPerMessage(t *testing.T) {
 			for i := range x.F32() {
 				x.F32()[i] = []float32{0x1p24, 1, 1, 1}[r.Index]
 			}
-			y, s := r.DP().AllReduce(dev, "y", x), r.DP().ReduceScatter(dev, "s", x)
+			y, s := r.DP().AllReduce(dev, "y", x), r.DP().ReduceScatter(dev, "s", alone(x))
 			for e := range n {
 				if chunk, _, _ := partOf(e, n, ranks); y.F32()[e] != []float32{16777220, 16777220, 16777216, 16777216}[chunk] {
 					return fmt.Errorf("step %d: element %d of %d is %g", step, e, n, y.F32()[e])
@@ -552,7 +552,7 @@ func TestAllGather(t *testing.T) {
 					for i := range hi - lo {
 						x.Set(i, float64(lo+i)-2)
 					}
-					y := r.DP().AllGather(dev, "y", x, n)
+					y := gather(r.DP(), dev, "y", x, n)
 					if y.Len() != n {
 						return fmt.Errorf("%d elements: must be %d", y.Len(), n)
 					}
@@ -586,7 +586,7 @@ func TestNobodyReadsWhatAnotherMayChange(t *testing.T) {
 			}
 			y := r.DP().AllReduce(dev, "y", x)
 			x.F32()[step] = -1
-			z := r.DP().AllGather(dev, "z", s, n)
+			z := gather(r.DP(), dev, "z", s, n)
 			s.F32()[0] = -1
 			for i := range n {
 				if y.F32()[i] != float32(ranks*step) || z.F32()[i] != float32(step*(i/(n/ranks)+1)) {

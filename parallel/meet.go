@@ -103,7 +103,7 @@ func disagree(a, b *device.Call) string {
 		return "they are different calls"
 	case a.ID.Step != b.ID.Step || a.ID.Micro != b.ID.Micro || a.ID.Phase != b.ID.Phase:
 		return "they are of different times"
-	case len(a.Scalars) != len(b.Scalars), len(a.In) != len(b.In) && a.Kernel != broadcast:
+	case len(a.Scalars) != len(b.Scalars):
 		return "they bring different numbers of tensors"
 	}
 	for i, s := range a.Scalars {
@@ -112,8 +112,11 @@ func disagree(a, b *device.Call) string {
 		}
 	}
 	bring, brings := a.In, b.In
-	if a.Kernel == broadcast { // only the root brings something, which goes to where all have one
+	if a.Kernel == broadcast || a.Kernel == allGather { // only the root brings something, or each its own part; it goes to where all have the same
 		bring, brings = a.Out, b.Out
+	}
+	if len(bring) != len(brings) {
+		return "they bring different numbers of tensors"
 	}
 	for i := range bring {
 		x, y := bring[i].Tensor, brings[i].Tensor
@@ -130,11 +133,9 @@ func disagree(a, b *device.Call) string {
 	return ""
 }
 
-// alike tells whether two members may bring these: shards differ in length, and what is sent to each in rows.
+// alike tells whether two members may bring these: what is sent to each differs in rows.
 func alike(k *device.Kernel, x, y *device.Tensor) bool {
 	switch k {
-	case allGather:
-		return true
 	case allToAll:
 		return width(x) == width(y)
 	}
@@ -147,7 +148,11 @@ func misfit(c *device.Call, member, size int) string {
 	case allGather:
 		n := int(c.Scalar("n"))
 		lo, hi := Shard(n, size, member)
-		if have := c.In[0].Len(); have != hi-lo {
+		have := 0
+		for _, part := range c.In {
+			have += part.Len()
+		}
+		if have != hi-lo {
 			return fmt.Sprintf("brings a shard of %d of %d elements: must be %d", have, n, hi-lo)
 		}
 	case allToAll:

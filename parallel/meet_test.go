@@ -70,6 +70,20 @@ func simulateIn(t testing.TB, w *World, body func(r Rank, dev *device.Device) er
 	}
 }
 
+// alone is a message of one tensor.
+func alone(x *device.Tensor) *device.Buffer {
+	b := device.NewBuffer(x.Format, x.Len())
+	b.Hold(0, "x", x)
+	return b
+}
+
+// gather gathers one tensor a rank, and returns a new one.
+func gather(m Member, dev *device.Device, label string, x *device.Tensor, n int) *device.Tensor {
+	y := device.NewTensor(x.Format, n)
+	m.AllGather(dev, label, []device.Arg{{Name: "x", Tensor: x}}, alone(y))
+	return y
+}
+
 func vector(n int) *device.Tensor { return device.NewTensor(lowp.FP32, n) }
 
 // repeats is how often a mistake is made again: arrival is the machine's own, so what depended on it would show.
@@ -89,7 +103,7 @@ var mistakes = []struct {
 }{
 	{"other calls", 3, func(r Rank, dev *device.Device) error {
 		if r.Index == 1 {
-			r.DP().ReduceScatter(dev, "x", vector(6))
+			r.DP().ReduceScatter(dev, "x", alone(vector(6)))
 			return nil
 		}
 		r.DP().AllReduce(dev, "x", vector(6))
@@ -116,16 +130,16 @@ var mistakes = []struct {
 		return nil
 	}, "parallel: ranks of group dp meet in different calls: rank 0 in opt x (all_reduce) of step 1 microbatch 0, rank 2 in opt x (all_reduce) of step 1 microbatch 0: x is [6] and [7]"},
 	{"other shapes", 2, func(r Rank, dev *device.Device) error {
-		r.DP().ReduceScatter(dev, "x", device.NewTensor(lowp.FP32, [][]int{{2, 3}, {3, 2}}[r.Index]...))
+		r.DP().ReduceScatter(dev, "x", alone(device.NewTensor(lowp.FP32, [][]int{{2, 3}, {3, 2}}[r.Index]...)))
 		return nil
 	}, "parallel: ranks of group dp meet in different calls: rank 0 in opt x (reduce_scatter) of step 1 microbatch 0, rank 1 in opt x (reduce_scatter) of step 1 microbatch 0: x is [2×3] and [3×2]"},
 	{"other totals", 3, func(r Rank, dev *device.Device) error {
 		lo, hi := Shard(6, 3, r.Index)
-		r.DP().AllGather(dev, "x", vector(hi-lo), 6+r.Index/2)
+		gather(r.DP(), dev, "x", vector(hi-lo), 6+r.Index/2)
 		return nil
 	}, "parallel: ranks of group dp meet in different calls: rank 0 in opt x (all_gather) of step 1 microbatch 0, rank 2 in opt x (all_gather) of step 1 microbatch 0: n is 6 and 7"},
 	{"a shard of another's length", 3, func(r Rank, dev *device.Device) error {
-		r.DP().AllGather(dev, "x", vector(2), 5) // the last shard is one element
+		gather(r.DP(), dev, "x", vector(2), 5) // the last shard is one element
 		return nil
 	}, "parallel: ranks of group dp meet in different calls: rank 2 in opt x (all_gather) of step 1 microbatch 0 brings a shard of 2 of 5 elements: must be 1"},
 	{"counts of other lengths", 2, func(r Rank, dev *device.Device) error {
@@ -237,8 +251,8 @@ func TestRanksThatAgreeHaveNoError(t *testing.T) {
 				for i := range x.F32() {
 					x.F32()[i] = float32(step)
 				}
-				s := m.ReduceScatter(dev, "s", x)
-				y := m.AllGather(dev, "g", s, 7)
+				s := m.ReduceScatter(dev, "s", alone(x))
+				y := gather(m, dev, "g", s, 7)
 				for _, v := range y.F32() {
 					if v != float32(5*step) {
 						return fmt.Errorf("rank %d has %v in step %d", r.Index, y.F32(), step)

@@ -29,7 +29,7 @@ const maxMessages = 256
 // partsOf cuts the message of a collective that adds. At thousands of ranks a ring has as many orders, so a group keeps the parts of
 // every message. Only who does the work of a meeting comes here, and a group has one at a time.
 func (g *Group) partsOf(lead *device.Call, outer int) []part {
-	m := message{outer, lead.In[0].Len(), lead.Plan.String()}
+	m := message{outer, brought(lead).Len(), lead.Plan.String()}
 	if parts, ok := g.messages[m]; ok {
 		return parts
 	}

@@ -23,10 +23,15 @@ func TestAlone(t *testing.T) {
 	for _, m := range []Member{{}, NewWorld(Layout{DP: 1}, 1).Rank(0).DP(), grid(1, 2).Rank(0).TP(), Rank{}.All()} {
 		dev := device.New(device.Options{}, count)
 		x, n := device.NewTensor(lowp.FP32, 6, 2), device.NewTensor(lowp.INT32, 3)
-		for _, y := range []*device.Tensor{m.AllReduce(dev, "a", x), m.ReduceScatter(dev, "a", x), m.AllGather(dev, "a", x, 12), m.Gather(dev, "a", x, 2),
+		for _, y := range []*device.Tensor{m.AllReduce(dev, "a", x), m.Gather(dev, "a", x, 2),
 			m.Scatter(dev, "a", x, 3, lowp.BF16), m.Slice(dev, "a", x, 1), m.Largest(dev, "a", x), m.AllToAll(dev, "a", x, []int{6}, []int{6})} {
 			require.Same(t, x, y)
 		}
+		for i := range x.F32() {
+			x.F32()[i] = float32(i)
+		}
+		require.Equal(t, x.F32(), m.ReduceScatter(dev, "a", alone(x)).F32())
+		require.Equal(t, x.F32(), gather(m, dev, "a", x, 12).F32())
 		m.SumCounts(dev, "a", n)
 		require.Panics(t, func() { m.Send(dev, "a", 0, x) })
 	}

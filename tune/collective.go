@@ -65,8 +65,11 @@ func tuned(c *device.Call) error {
 	if !c.Plan.Has("tuned") || c.Plan.Choice("tuned") != "true" {
 		return nil
 	}
-	x := c.In[0]
-	order, channels := Choose(c.Kernel.Name, x.Len()*x.Format.Bits()/8, int(c.Scalar("ranks")), int(c.Scalar("nodes")))
+	n := 0
+	for _, x := range c.In {
+		n += x.Len()
+	}
+	order, channels := Choose(c.Kernel.Name, n*c.Out[0].Format.Bits()/8, int(c.Scalar("ranks")), int(c.Scalar("nodes")))
 	plan, err := reduce.ParsePlan(fmt.Sprintf("ranks:%s/%s; channels=%d", order, c.Plan.Reduction("ranks").Acc, channels))
 	if err == nil {
 		c.Plan, err = c.Plan.With(plan)

@@ -1,0 +1,55 @@
+package device
+
+import "firstbit/lowp"
+
+// Buffer is one memory for tensors that travel as one, such as the gradients of a bucket.
+type Buffer struct {
+	Whole *Tensor
+	Parts []Arg // in the order in which they lie
+
+	at []int // where each begins
+}
+
+// NewBuffer makes a memory of so many zeros.
+func NewBuffer(f lowp.Format, n int) *Buffer { return &Buffer{Whole: NewTensor(f, n)} }
+
+// Hold adds a part that begins at element at. Where t itself lies is left as it is: Collect and Spread copy.
+func (b *Buffer) Hold(at int, name string, t *Tensor) {
+	b.Parts, b.at = append(b.Parts, Arg{name, t}), append(b.at, at)
+}
+
+// Lay adds a part and moves t there with what it holds, so that Collect and Spread have nothing to copy.
+func (b *Buffer) Lay(at int, name string, t *Tensor) {
+	b.Hold(at, name, t)
+	b.Whole.CopyAt(at, t)
+	t.Alias(b.Whole.View(at, at+t.Len()))
+}
+
+// Clear forgets the parts. The memory keeps what it holds.
+func (b *Buffer) Clear() { b.Parts, b.at = b.Parts[:0], b.at[:0] }
+
+// Collect brings the parts' values to the memory, from those that lie elsewhere.
+func (b *Buffer) Collect() {
+	for i, p := range b.Parts {
+		if !b.has(i) {
+			b.Whole.CopyAt(b.at[i], p.Tensor)
+		}
+	}
+}
+
+// Spread brings the memory's values to the parts that lie elsewhere.
+func (b *Buffer) Spread() {
+	for i, p := range b.Parts {
+		if !b.has(i) {
+			p.CopyFrom(b.Whole.View(b.at[i], b.at[i]+p.Len()))
+		}
+	}
+}
+
+// has tells whether part i lies in the memory: a fault may have laid it elsewhere.
+func (b *Buffer) has(i int) bool {
+	p, at := b.Parts[i].Tensor, b.at[i]
+	return same(p.f32, b.Whole.f32, at) && same(p.f64, b.Whole.f64, at) && same(p.i32, b.Whole.i32, at)
+}
+
+func same[T any](x, whole []T, at int) bool { return len(x) == 0 || &x[0] == &whole[at] }

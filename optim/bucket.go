@@ -1,0 +1,112 @@
+package optim
+
+import (
+	"firstbit/device"
+	"firstbit/parallel"
+)
+
+// Bucket is parameters, in reverse order, whose gradients travel together.
+type Bucket struct {
+	Params   []*device.Param
+	Segments []*Segment // what lies in this rank's shard
+
+	label  string
+	group  parallel.Member // which has the same parameters and other tokens
+	ends   bool            // it adds over the ends of the pipeline too
+	n      int             // elements
+	lo, hi int             // the shard
+
+	grads            *device.Buffer
+	weights, masters gathered
+	uses             []*device.Buffer // canonical: the gradients of each use
+	shard            *device.Tensor   // the sum over the ranks where the whole shard is in one tensor; nil: see the segments
+}
+
+// Segment is the part of a parameter that lies in a rank's shard, and its moments.
+type Segment struct {
+	Param        *device.Param
+	Lo, Hi       int // elements of the parameter
+	M, V, Master *device.Tensor
+
+	at   int // where in the shard it begins
+	w    *device.Tensor
+	grad *device.Tensor // its gradient as far as it is summed; nil: there was no step
+
+	views map[*device.Tensor]*device.Tensor // of what Calls write, which keep their storage
+}
+
+// in is the segment's part of a tensor that a Call writes.
+func (s *Segment) in(x *device.Tensor, at int) *device.Tensor {
+	v := s.views[x]
+	if v == nil {
+		v = x.View(at, at+s.Hi-s.Lo)
+		s.views[x] = v
+	}
+	return v
+}
+
+// lay moves what travels together to one memory. Where uses are kept apart, gradients are collected use by use.
+func (b *Bucket) lay(apart bool) {
+	first := b.Params[0]
+	b.weights.whole = device.NewBuffer(first.W.Format, b.n)
+	b.masters = b.weights
+	if first.Master != first.W {
+		b.masters.whole = device.NewBuffer(first.Master.Format, b.n)
+	}
+	if !apart {
+		b.grads = device.NewBuffer(first.Grad.Format, b.n)
+	}
+	at := 0
+	for _, p := range b.Params {
+		b.weights.whole.Lay(at, p.Name, p.W)
+		if p.Master != p.W {
+			b.masters.whole.Lay(at, p.Name, p.Master)
+		}
+		if !apart {
+			b.grads.Lay(at, p.Name, p.Grad)
+		}
+		at += p.Grad.Len()
+	}
+}
+
+// cut finds the segments of the shard.
+func (b *Bucket) cut() {
+	from := 0
+	for _, p := range b.Params {
+		lo, hi := max(b.lo-from, 0), min(b.hi-from, p.Grad.Len())
+		if lo < hi {
+			f := p.Grad.Format
+			s := &Segment{Param: p, Lo: lo, Hi: hi, at: from + lo - b.lo, M: device.NewTensor(f, hi-lo), V: device.NewTensor(f, hi-lo),
+				Master: b.piece(p.Master, lo, hi), views: map[*device.Tensor]*device.Tensor{}}
+			if s.w = s.Master; p.W != p.Master {
+				s.w = b.piece(p.W, lo, hi)
+			}
+			b.Segments = append(b.Segments, s)
+			b.weights.shard = append(b.weights.shard, device.Arg{Name: p.Name, Tensor: s.w})
+			b.masters.shard = append(b.masters.shard, device.Arg{Name: p.Name, Tensor: s.Master})
+		}
+		from += p.Grad.Len()
+	}
+}
+
+// piece is elements lo to hi of t. What nothing is gathered into is t itself, which the forward reads by the name of who wrote it.
+func (b *Bucket) piece(t *device.Tensor, lo, hi int) *device.Tensor {
+	if b.group.Size() == 1 {
+		return t
+	}
+	return t.View(lo, hi)
+}
+
+// land takes the shard of the sum. Where no one else has a part of them, gradients stay where they are, each by its own name.
+func (b *Bucket) land(shard *device.Tensor) {
+	if shard == b.grads.Whole {
+		for _, s := range b.Segments {
+			s.grad = s.Param.Grad
+		}
+		return
+	}
+	b.shard = shard
+	for _, s := range b.Segments {
+		s.grad = s.in(shard, s.at)
+	}
+}
