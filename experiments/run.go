@@ -47,8 +47,8 @@ type Spec struct {
 
 	// Each is called after every step of the first rank; nil: nobody watches.
 	Each func(train.Result)
-	// EachRank is called by every rank, all at once.
-	EachRank func(rank int, t *train.Trainer, r train.Result)
+	// EachRank is called by every rank, all at once. An error ends the run.
+	EachRank func(rank int, t *train.Trainer, r train.Result) error
 }
 
 // Outcome is what a run leaves besides its trace.

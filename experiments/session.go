@@ -208,7 +208,9 @@ func (r *session) loop(s *Spec, rank int, saver *checkpoint.Saver) error {
 			o.Elements = append(o.Elements, elements(r.trainer))
 		}
 		if s.EachRank != nil {
-			s.EachRank(rank, r.trainer, step)
+			if err := s.EachRank(rank, r.trainer, step); err != nil {
+				return err
+			}
 		}
 		if rank > 0 {
 			step.Metrics = nil // they are those of the first rank

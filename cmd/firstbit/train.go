@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"firstbit/checkpoint"
 	"firstbit/device"
 	"firstbit/experiments"
 	"firstbit/parallel"
@@ -22,17 +21,15 @@ import (
 
 // trainFlags are the flags that make a run.
 type trainFlags struct {
-	preset, config, data, precision, recipe, schedule string
-	weights, export, layout                           string
-	save, resume                                      string
-	saveEvery, keep                                   int
-	set, plans, faults                                []string
-	steps                                             int
-	seed                                              uint64
-	deterministic, reshard                            bool
-	trace, level, ranks, window, dump                 string
-	profile                                           string
-	json                                              bool
+	configFlags
+	recipe, schedule, export, layout  string
+	save, resume                      string
+	saveEvery, keep                   int
+	plans, faults                     []string
+	deterministic, reshard            bool
+	trace, level, ranks, window, dump string
+	profile                           string
+	json                              bool
 }
 
 func trainCommand() *cobra.Command {
@@ -47,21 +44,14 @@ func trainCommand() *cobra.Command {
 			"  firstbit train --steps 20 --resume /tmp/run/step000015",
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.preset, "preset", "tiny", "configuration to start from: "+strings.Join(train.PresetNames(), ", "))
-	fs.StringVar(&f.config, "config", "", "JSON file laid over the preset")
-	fs.StringArrayVar(&f.set, "set", nil, "path=value: set one field of the configuration, such as model.width=64")
+	f.configFlags.add(c)
 	fs.StringVar(&f.layout, "layout", "dp=1", "simulated ranks, such as dp=2,tp=2,pp=2: extents of dp, tp, pp, vpp, cp, ep, etp")
-	fs.IntVar(&f.steps, "steps", 0, "iterations")
-	fs.Uint64Var(&f.seed, "seed", 0, "seed of weights and data")
 	fs.StringVar(&f.schedule, "schedule", "0", "seed of arrival orders, or real for the machine's own races")
-	fs.StringVar(&f.data, "data", "", "text file, folder, or token file (.bin); default: the embedded corpus")
-	fs.StringVar(&f.weights, "weights", "", "folder of a Hugging Face nemotron_h model whose shape and weights to begin with")
 	fs.StringVar(&f.export, "export", "", "write the trained weights into this new folder, as Hugging Face's nemotron_h")
 	f.stateFlags(c)
 	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "kernels' plans: "+strings.Join(tune.Recipes, ", "))
 	fs.StringArrayVar(&f.plans, "plan", nil, "'GLOB PLAN': set items of the plans of matching Calls")
 	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
-	fs.StringVar(&f.precision, "precision", "", strings.Join(train.Precisions, ", "))
 	fs.StringArrayVar(&f.faults, "inject", nil, "'KIND@GLOB key=value …': inject a fault, see list --faults")
 	fs.StringVar(&f.trace, "trace", "", "write a trace into this new directory")
 	fs.StringVar(&f.level, "level", "op", "how deep to trace: metrics, semantic, module, op, kernel")
@@ -122,46 +112,6 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 		}
 	}
 	return s, s.Check()
-}
-
-func (f *trainFlags) configuration(changed func(string) bool) (train.Config, error) {
-	c, err := train.Preset(f.preset)
-	if err != nil {
-		return c, err
-	}
-	if f.config != "" {
-		text, err := os.ReadFile(f.config)
-		if err != nil {
-			return c, fmt.Errorf("--config: %w", err)
-		}
-		if err := c.Decode(text); err != nil {
-			return c, fmt.Errorf("--config %s: %w", f.config, err)
-		}
-	}
-	if f.weights != "" {
-		c.Weights = f.weights
-		if c.Model, err = checkpoint.ReadConfig(f.weights, c.Model); err != nil {
-			return c, fmt.Errorf("--weights: %w", err)
-		}
-	}
-	for _, set := range f.set {
-		if err := c.Set(set); err != nil {
-			return c, fmt.Errorf("--set %w", err)
-		}
-	}
-	if changed("steps") {
-		c.Steps = f.steps
-	}
-	if changed("seed") {
-		c.Seed = f.seed
-	}
-	if changed("data") {
-		c.Data = f.data
-	}
-	if changed("precision") {
-		c.Precision = f.precision
-	}
-	return c, nil
 }
 
 func (f *trainFlags) traceOptions() (trace.Options, error) {

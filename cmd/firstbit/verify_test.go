@@ -41,6 +41,23 @@ func TestVerifyLayouts(t *testing.T) {
 	require.Contains(t, stdout, `"why":null`)
 }
 
+// A configuration of one's own repeats, and does not by the fast recipe, which is an exit code of 1 and names the step.
+func TestVerifyRepeat(t *testing.T) {
+	args := []string{"verify", "repeat", "--preset", "pico", "--layout", "dp=3", "--layout", "pp=2", "--steps", "2"}
+	code, stdout, stderr := firstbit(t, args...)
+	require.Equal(t, exitSame, code, stderr)
+	require.Contains(t, stdout, "ok   dp3 M*E- fp32 fixed ")
+	require.Contains(t, stdout, "ok   pp2 M*E- fp32 fixed ")
+	code, stdout, stderr = firstbit(t, append(args, "--recipe", "fast", "--json")...)
+	require.Equal(t, exitDifferent, code, stderr)
+	var got struct{ Cells []verify.Cell }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	require.Len(t, got.Cells, 2)
+	for _, c := range got.Cells {
+		require.Contains(t, *c.Why, "step 1 under another schedule, rank 0: ")
+	}
+}
+
 // A deterministic run may be canonical; its bits are not those of the fixed recipe.
 func TestTrainCanonical(t *testing.T) {
 	args := []string{"train", "--steps", "2", "--set", "model.moe.aux=sequence", "--deterministic", "--recipe"}

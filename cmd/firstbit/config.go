@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"firstbit/checkpoint"
+	"firstbit/train"
+)
+
+// configFlags are the flags that make a configuration.
+type configFlags struct {
+	preset, config, data, precision, weights string
+	set                                      []string
+	steps                                    int
+	seed                                     uint64
+}
+
+func (f *configFlags) add(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.preset, "preset", "tiny", "configuration to start from: "+strings.Join(train.PresetNames(), ", "))
+	fs.StringVar(&f.config, "config", "", "JSON file laid over the preset")
+	fs.StringArrayVar(&f.set, "set", nil, "path=value: set one field of the configuration, such as model.width=64")
+	fs.IntVar(&f.steps, "steps", 0, "iterations")
+	fs.Uint64Var(&f.seed, "seed", 0, "seed of weights and data")
+	fs.StringVar(&f.data, "data", "", "text file, folder, or token file (.bin); default: the embedded corpus")
+	fs.StringVar(&f.weights, "weights", "", "folder of a Hugging Face nemotron_h model whose shape and weights to begin with")
+	fs.StringVar(&f.precision, "precision", "", strings.Join(train.Precisions, ", "))
+}
+
+// configuration lays the flags over the preset.
+func (f *configFlags) configuration(changed func(string) bool) (train.Config, error) {
+	c, err := train.Preset(f.preset)
+	if err != nil {
+		return c, err
+	}
+	if f.config != "" {
+		text, err := os.ReadFile(f.config)
+		if err != nil {
+			return c, fmt.Errorf("--config: %w", err)
+		}
+		if err := c.Decode(text); err != nil {
+			return c, fmt.Errorf("--config %s: %w", f.config, err)
+		}
+	}
+	if f.weights != "" {
+		c.Weights = f.weights
+		if c.Model, err = checkpoint.ReadConfig(f.weights, c.Model); err != nil {
+			return c, fmt.Errorf("--weights: %w", err)
+		}
+	}
+	for _, set := range f.set {
+		if err := c.Set(set); err != nil {
+			return c, fmt.Errorf("--set %w", err)
+		}
+	}
+	if changed("steps") {
+		c.Steps = f.steps
+	}
+	if changed("seed") {
+		c.Seed = f.seed
+	}
+	if changed("data") {
+		c.Data = f.data
+	}
+	if changed("precision") {
+		c.Precision = f.precision
+	}
+	return c, nil
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"firstbit/experiments"
+	"firstbit/parallel"
+	"firstbit/tune"
+	"firstbit/verify"
+)
+
+// layoutsFlag is the layouts that a guarantee is verified over.
+func layoutsFlag(c *cobra.Command, to *[]string, what string, all []string) {
+	c.Flags().StringArrayVar(to, "layout", all, what+"; repeatable")
+}
+
+func repeats() verification {
+	var f configFlags
+	var recipe string
+	var texts []string
+	var specs []experiments.Spec
+	return verification{
+		name: "repeat",
+		long: "Two runs from one state are identical: a run and, under another schedule, the same again have the same metrics and the same\n" +
+			"state on every rank, after every step. The second ends with the first step that differs.",
+		example: "  firstbit verify repeat\n  firstbit verify repeat --preset pico --layout dp=2432 --steps 3\n  firstbit verify repeat --recipe fast",
+		flags: func(c *cobra.Command) {
+			f.add(c)
+			c.Flags().StringVar(&recipe, "recipe", tune.Recipes[0], "kernels' plans; fast is no repetition, and shows what it looks like")
+			layoutsFlag(c, &texts, "simulated ranks", verify.RepeatLayouts)
+			c.PreRunE = func(c *cobra.Command, _ []string) error {
+				config, err := f.configuration(c.Flags().Changed)
+				for _, text := range texts {
+					s := experiments.Spec{Config: config, Recipe: recipe}
+					if err == nil {
+						if s.Layout, err = parallel.ParseLayout(text); err != nil {
+							return fmt.Errorf("--%w", err)
+						}
+						err = s.Check()
+					}
+					specs = append(specs, s)
+				}
+				return err
+			}
+		},
+		steps: func() int { return 2 * specs[0].Config.Steps * len(specs) },
+		run: func(cell func(verify.Cell), step func()) (cells []verify.Cell, held string, err error) {
+			for _, s := range specs {
+				c, err := verify.Repeat(s, step)
+				if err != nil {
+					return nil, "", err
+				}
+				cell(c)
+				cells = append(cells, c)
+			}
+			return cells, "two runs from one state are identical after every step, on every rank", nil
+		},
+	}
+}
+
+func resumes() verification {
+	return verification{
+		name: "resume",
+		long: "A run that is stopped continues with the bits of one that is not: stopped after each of its steps, it goes on in a new process, under\n" +
+			"another schedule and on another number of processors, and has its metrics and every tensor of its state after every later step.",
+		example: "  firstbit verify resume\n  firstbit verify resume --json",
+		steps:   verify.ResumeCells,
+		run: func(cell func(verify.Cell), step func()) ([]verify.Cell, string, error) {
+			cells, err := verify.Resume(inNewProcess, nil, counted(cell, step))
+			return cells, "a run that is stopped and continues has the bits of one that is not", err
+		},
+	}
+}
+
+func layouts() verification {
+	var over []string
+	return verification{
+		name: "layouts",
+		long: "Every layout gives the bits of one rank on the same global batch, by the recipe canonical: weights, masters, moments, gradients\n" +
+			"and losses of every step, under two schedules.",
+		example: "  firstbit verify layouts\n  firstbit verify layouts --layout tp=2,pp=2 --layout cp=2",
+		flags:   func(c *cobra.Command) { layoutsFlag(c, &over, "a layout besides one rank", verify.MatrixLayouts) },
+		steps:   func() int { return verify.MatrixCells(len(over)) },
+		run: func(cell func(verify.Cell), step func()) ([]verify.Cell, string, error) {
+			cells, one, err := verify.Layouts(tune.Canonical, over, counted(cell, step))
+			return cells, "one hash for all layouts: " + one, err
+		},
+	}
+}
+
+func modules() verification {
+	var over []string
+	return verification{
+		name: "modules",
+		long: "Every layout repeats its bits, by the recipe fixed: it has them under two schedules, and one of each pattern in another process; losses and\n" +
+			"gradients of the first step are within 1e-5 (fp32) or 2e-2 (bf16) of one rank's, relative to each tensor's largest value.",
+		example: "  firstbit verify modules\n  firstbit verify modules --layout dp=8,ep=4 --json",
+		flags:   func(c *cobra.Command) { layoutsFlag(c, &over, "a layout besides one rank", verify.MatrixLayouts) },
+		steps:   func() int { return verify.MatrixCells(len(over)) },
+		run: func(cell func(verify.Cell), step func()) ([]verify.Cell, string, error) {
+			cells, err := verify.Modules(over, inNewProcess, counted(cell, step))
+			return cells, "every layout has the same bits under two schedules, and the numbers of one rank", err
+		},
+	}
+}
+
+// counted tells of a cell, and counts it for a step.
+func counted(cell func(verify.Cell), step func()) func(verify.Cell) {
+	return func(c verify.Cell) {
+		cell(c)
+		step()
+	}
+}
