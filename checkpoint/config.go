@@ -193,7 +193,7 @@ func ConfigToHF(c model.Config) ([]byte, error) {
 	h.Type, h.Classes = "nemotron_h", []string{"NemotronHForCausalLM"}
 	h.Vocab, h.Width, h.Hidden = c.Vocab, c.Width, c.Hidden
 	h.Heads, h.KVHeads, h.HeadDim, h.Eps, h.InitStd = c.Heads, c.KVHeads, c.P(), c.Eps, c.InitStd
-	main, inner, _ := strings.Cut(c.Pattern, "/")
+	main, inner := c.Layers()
 	h.Layers = layersOf(main)
 	if inner != "" {
 		h.Inner, h.Depths = layersOf(inner), c.MTP.Depths

@@ -204,6 +204,6 @@ func values(t *device.Tensor) []float64 {
 
 // innerLayers is the number of layers of a depth of multi-token prediction.
 func innerLayers(m *model.Model) int {
-	_, inner, _ := strings.Cut(m.Pattern, "/")
+	_, inner := m.Layers()
 	return len(inner)
 }

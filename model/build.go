@@ -47,8 +47,8 @@ func (w *Weights) Piece(i int) *Model {
 	if w.indexed != nil {
 		m.rows = &device.Rows{Seed: *w.indexed}
 	}
-	main, inner := w.patterns()
-	lo, hi := kernel.Cut(len(main), of, at, 1)
+	main, inner := w.Layers()
+	lo, hi := w.stage(at, of)
 	m.from = lo
 	m.moeFrom = strings.Count(main[:lo], "E")
 	if m.first || m.last && (w.Tied || inner != "") {
@@ -113,12 +113,6 @@ func (w *Weights) Overlap(meanwhile func()) { w.overlap, w.meanwhile = true, mea
 func (m *Model) masked(mask *device.Mask) *device.Mask {
 	mask.Rows = m.rows
 	return mask
-}
-
-// patterns are the letters of the main layers and of an MTP depth.
-func (c Config) patterns() (main, inner string) {
-	main, inner, _ = strings.Cut(c.Pattern, "/")
-	return main, inner
 }
 
 // depth builds MTP depth k; repeated depths have the weights of the first.

@@ -15,7 +15,7 @@ import (
 
 // Config is the shape of the network.
 type Config struct {
-	Pattern   string     `json:"pattern"`   // one mixer a letter: M Mamba-2, * attention, - MLP, E mixture of experts; after / the layers of an MTP depth
+	Pattern   string     `json:"pattern"`   // one mixer a letter: M Mamba-2, * attention, - MLP, E mixture of experts; | where a stage ends; after / the layers of an MTP depth
 	Vocab     int        `json:"vocab"`     // V
 	Width     int        `json:"width"`     // D
 	Heads     int        `json:"heads"`     // H
@@ -31,9 +31,6 @@ type Config struct {
 	SSM       ssm.Config `json:"ssm"`
 	MoE       moe.Config `json:"moe"`
 }
-
-// Letters lists the pattern letters and what they stand for.
-const Letters = "M Mamba-2, * attention, - MLP, E mixture of experts, and once / before the layers of an MTP depth"
 
 // P is the width of a head.
 func (c Config) P() int {
@@ -53,7 +50,7 @@ func (c Config) Params() int64 {
 	if !c.Tied {
 		n *= 2
 	}
-	main, inner := c.patterns()
+	main, inner := c.Layers()
 	n += d + c.layerParams(main)
 	if inner != "" {
 		depths := int64(c.MTP.Depths)
@@ -90,21 +87,10 @@ func (c Config) layerParams(pattern string) (n int64) {
 
 // Validate reports the first field that cannot be.
 func (c Config) Validate() error {
-	main, inner := c.patterns()
-	if c.Pattern == "" {
-		return fmt.Errorf("model.pattern: empty: must have at least one of %s", Letters)
+	if err := c.checkPattern(); err != nil {
+		return err
 	}
-	if main == "" {
-		return fmt.Errorf("model.pattern: %q: must begin with at least one of %s", c.Pattern, Letters)
-	}
-	for i, r := range c.Pattern {
-		if !strings.ContainsRune("M*-E", r) && i != len(main) {
-			return fmt.Errorf("model.pattern: unknown letter %q at %d: allowed are %s", r, i, Letters)
-		}
-	}
-	if inner == "" && len(main) < len(c.Pattern) {
-		return fmt.Errorf("model.pattern: %q: nothing after /: must have at least one of %s", c.Pattern, Letters)
-	}
+	_, inner := c.Layers()
 	for _, f := range []struct {
 		name string
 		v    int
@@ -114,8 +100,6 @@ func (c Config) Validate() error {
 		}
 	}
 	switch {
-	case len(c.Pattern) > 1024:
-		return fmt.Errorf("model.pattern: %d layers: at most 1024", len(c.Pattern))
 	case c.HeadDim == 0 && c.Width%c.Heads != 0:
 		return fmt.Errorf("model.heads: %d: must divide model.width (%d), or set model.head_dim", c.Heads, c.Width)
 	case c.Heads%c.KVHeads != 0:

@@ -58,7 +58,7 @@ type Streams func(name string) *rng.Stream
 // weight's, so that no weight depends on which others there are or where they live. Linear weights are N(0, init_std²), divided by
 // √(2L) where a layer writes to the residual; norms are ones; Mamba's are as FACTS §5 has them.
 func (w *Weights) Init(dev *device.Device, streams Streams) {
-	main, _ := w.patterns()
+	main, _ := w.Layers()
 	residual := 1 / math.Sqrt(2*float64(len(main)))
 	for _, s := range w.streams {
 		s.Seed(streams(s.Name))

@@ -10,7 +10,7 @@ import (
 // CheckLayout says why a layout cannot cut the network, and names the axis; nil: it can.
 func (c Config) CheckLayout(l parallel.Layout) (axis string, err error) {
 	l = l.Full()
-	main, _ := c.patterns()
+	main, _ := c.Layers()
 	has := func(letter string) bool { return strings.Contains(c.Pattern, letter) }
 	for _, f := range []struct {
 		axis   string
@@ -30,6 +30,9 @@ func (c Config) CheckLayout(l parallel.Layout) (axis string, err error) {
 		if f.used && f.extent%f.n != 0 {
 			return f.axis, fmt.Errorf("%s=%d must divide %s (%d)", f.axis, f.n, f.field, f.extent)
 		}
+	}
+	if n := len(c.stages()); n > 1 && l.PP*l.VPP != n && l.PP*l.VPP != 1 {
+		return "pp", fmt.Errorf("pp·vpp=%d must be the stages that model.pattern has by its | (%d), or 1", l.PP*l.VPP, n)
 	}
 	if l.PP*l.VPP > len(main) {
 		axis := "pp"

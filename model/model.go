@@ -188,7 +188,7 @@ func (w *Weights) Format() lowp.Format { return w.format }
 
 // Routed counts the mixture-of-experts layers of the whole network, those of the depths among them, and the depths.
 func (w *Weights) Routed() (layers, depths int) {
-	main, inner := w.patterns()
+	main, inner := w.Layers()
 	if inner != "" {
 		depths = w.MTP.Depths
 	}

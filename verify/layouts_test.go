@@ -56,6 +56,22 @@ func TestTheFastRecipeDependsOnTheSchedule(t *testing.T) {
 	require.Contains(t, *cell.Why, "another schedule")
 }
 
+// A pipeline cut by | into unequal stages has one rank's bits too, and they are those of the pattern without the cuts.
+func TestStagesCutByHand(t *testing.T) {
+	run := func(pattern string, l parallel.Layout) Values {
+		s := setting{pattern, "bf16"}.spec(l, tune.Canonical)
+		v, err := Run(s)
+		require.NoError(t, err)
+		return v
+	}
+	one := run("M*EM*E/*E", parallel.Layout{})
+	for pattern, l := range map[string]parallel.Layout{"M|*EM*E/*E": {PP: 2}, "M*EM*|E/*E": {PP: 2, TP: 2}, "M|*EM|*|E/*E": {PP: 2, VPP: 2}} {
+		require.Empty(t, one.Differ(run(pattern, parallel.Layout{})), pattern)
+		require.Empty(t, one.Differ(run(pattern, l)), "%s %s", pattern, l)
+	}
+	require.NotEmpty(t, one.Differ(run("M|*EM-E/*E", parallel.Layout{PP: 2})), "negative control")
+}
+
 // globalConfig is tiny with the whole batch in one microbatch.
 func globalConfig(pattern, precision string) train.Config {
 	c := train.Tiny()
