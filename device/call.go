@@ -120,14 +120,14 @@ func (c *Call) Read(name string, t *Tensor) { c.In = append(c.In, Arg{name, t}) 
 func (c *Call) ReadScalar(name string, v float64) { c.Scalars = append(c.Scalars, Scalar{name, v}) }
 
 // Write declares an output that the call site owns: the same storage every
-// time the site runs with the same shape.
+// time the site runs, as long as what it writes fits.
 func (c *Call) Write(name string, f lowp.Format, shape ...int) *Tensor {
 	i := len(c.Out)
 	if i == len(c.owned) {
 		c.owned = append(c.owned, nil)
 	}
 	t := c.owned[i]
-	if t == nil || !t.sameShape(f, shape) {
+	if t == nil || !t.fits(f, shape) {
 		s := make([]int, len(shape)) // a copy, so that the caller's variadic stays on its stack
 		copy(s, shape)
 		t = NewTensor(f, s...)

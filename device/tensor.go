@@ -39,22 +39,15 @@ func NewTensor(f lowp.Format, shape ...int) *Tensor {
 	if len(shape) == 0 {
 		t.shape = []int{1}
 	}
-	var backing any
 	switch {
 	case f == lowp.FP64:
 		t.f64 = make([]float64, n)
-		backing = t.f64
 	case f.Float():
 		t.f32 = make([]float32, n)
-		backing = t.f32
 	default:
 		t.i32 = make([]int32, n)
-		backing = t.i32
 	}
-	if n == 0 { // gorgonia has no empty tensors; the slices carry the (absent) data
-		return t
-	}
-	t.Dense = tensor.New(tensor.WithShape(t.shape...), tensor.WithBacking(backing), tensor.WithEngine(storage{}))
+	t.dense()
 	return t
 }
 
@@ -139,21 +132,15 @@ func (t *Tensor) CopyFrom(s *Tensor) {
 // View is elements lo to hi of t as a tensor of one dimension on the same storage.
 func (t *Tensor) View(lo, hi int) *Tensor {
 	v := &Tensor{Format: t.Format, From: t.From, shape: []int{hi - lo}}
-	var backing any
 	switch {
 	case t.f64 != nil:
 		v.f64 = t.f64[lo:hi:hi]
-		backing = v.f64
 	case t.i32 != nil:
 		v.i32 = t.i32[lo:hi:hi]
-		backing = v.i32
 	default:
 		v.f32 = t.f32[lo:hi:hi]
-		backing = v.f32
 	}
-	if hi > lo {
-		v.Dense = tensor.New(tensor.WithShape(v.shape...), tensor.WithBacking(backing), tensor.WithEngine(storage{}))
-	}
+	v.dense()
 	return v
 }
 
@@ -165,12 +152,7 @@ func (t *Tensor) Alias(s *Tensor) {
 	}
 	v := s.View(0, n)
 	t.f32, t.f64, t.i32 = v.f32, v.f64, v.i32
-	if n > 0 {
-		t.Dense = v.Dense
-		if err := t.Dense.Reshape(t.shape...); err != nil {
-			panic(err) // as many elements
-		}
-	}
+	t.dense()
 }
 
 // CopyAt copies the values of s, of the same format, to the elements of t from at on.
@@ -183,8 +165,52 @@ func (t *Tensor) CopyAt(at int, s *Tensor) {
 	copy(t.i32[min(at, len(t.i32)):], s.i32)
 }
 
-func (t *Tensor) sameShape(f lowp.Format, shape []int) bool {
-	return t.Format == f && slices.Equal(t.shape, shape)
+// fits gives t another shape if its memory is of the format and large enough for it. What it held is lost.
+func (t *Tensor) fits(f lowp.Format, shape []int) bool {
+	if t.Format != f {
+		return false
+	}
+	if slices.Equal(t.shape, shape) {
+		return true
+	}
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	if n > cap(t.f32)+cap(t.f64)+cap(t.i32) {
+		return false
+	}
+	v := Tensor{Format: f, From: t.From, shape: slices.Clone(shape)}
+	if len(shape) == 0 {
+		v.shape = []int{1}
+	}
+	switch {
+	case t.f64 != nil:
+		v.f64 = t.f64[:n]
+	case t.i32 != nil:
+		v.i32 = t.i32[:n]
+	default:
+		v.f32 = t.f32[:n]
+	}
+	*t = v
+	t.dense()
+	return true
+}
+
+// dense makes gorgonia's tensor on the storage.
+func (t *Tensor) dense() {
+	var backing any
+	switch {
+	case t.Len() == 0: // gorgonia has no empty tensors; the slices carry the (absent) data
+		return
+	case t.f64 != nil:
+		backing = t.f64
+	case t.i32 != nil:
+		backing = t.i32
+	default:
+		backing = t.f32
+	}
+	t.Dense = tensor.New(tensor.WithShape(t.shape...), tensor.WithBacking(backing), tensor.WithEngine(storage{}))
 }
 
 // storage is an engine with the memory methods only, so that gorgonia's own

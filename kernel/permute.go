@@ -42,6 +42,20 @@ func CombineSlots[T libm.Float](y, x []T, inverse []int32, k, d int, f Fold) {
 	}
 }
 
+// SumRuns adds whole numbers run by run: sums[i] is the sum of run i of x.
+//
+// Shapes: x (n·r) → sums (n).
+// Reduces: r, in which order is nothing.
+func SumRuns(sums, x []int32) {
+	each := len(x) / len(sums)
+	for i := range sums {
+		sums[i] = 0
+		for _, v := range x[i*each:][:each] {
+			sums[i] += v
+		}
+	}
+}
+
 // SortChunks sorts rows that several ranks sent by expert, then by rank, then as they came. Each rank sent its rows by
 // expert. Of a rank's parts each received from as many ranks; rank s·parts+j is the s-th that sent to part j.
 //

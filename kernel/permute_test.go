@@ -61,3 +61,14 @@ func TestPlaceRows(t *testing.T) {
 	require.Equal(t, []int32{3, 4, 0, 0, 1, 2}, y)
 	PlaceRows(y[:0], nil, nil)
 }
+
+// Runs of whole numbers are added apart; what sums held before is nothing.
+func TestSumRuns(t *testing.T) {
+	sums := []int32{9, 9, 9}
+	SumRuns(sums, []int32{1, 2, 3, 4, -5, 6})
+	require.Equal(t, []int32{3, 7, 1}, sums)
+	SumRuns(sums[:1], []int32{1, 2, 3})
+	require.Equal(t, []int32{6, 7, 1}, sums)
+	SumRuns(sums, nil)
+	require.Equal(t, []int32{0, 0, 0}, sums)
+}

@@ -10,14 +10,14 @@ import (
 // exchange is the way of a microbatch's rows to the ranks that have their experts, and back: numbers to the owners, rows to
 // the owners, what several ranks of an expert received to all of them, and what came sorted by expert.
 type exchange struct {
-	send, receive []int // rows for and from every rank of EP
-	own, most     int   // rows that the rank received; the most that a rank of ETP did
-
+	send, receive  *device.Tensor // rows for and from every rank of EP
+	own, most      int            // rows that the rank received; the most that a rank of ETP did
 	order, inverse *device.Tensor // the received row of each sorted one; the sorted row of each received one, or −1
 }
 
 var (
 	expertCounts = &device.Kernel{Name: "expert_counts", Run: runExpertCounts}
+	splitRows    = &device.Kernel{Name: "split_rows", Run: runSplitRows}
 	sortChunks   = &device.Kernel{Name: "sort_chunks", Run: runSortChunks}
 	placeRows    = &device.Kernel{Name: "gather_rows", Run: device.Width(runPlaceRows[float32], runPlaceRows[float64])}
 	padRows      = &device.Kernel{Name: "pad", Run: device.Width(runPad[float32], runPad[float64])}
@@ -36,20 +36,29 @@ func (m *MoE) ways(dev *device.Device, offsets *device.Tensor) (local *device.Te
 	counts := c.Write("counts", lowp.INT32, ep, m.Config.Experts/ep)
 	c.Do()
 
-	one := make([]int, ep)
-	for i := range one {
-		one[i] = 1
+	if m.ones == nil {
+		m.ones = device.NewTensor(lowp.INT32, ep)
+		for i := range m.ones.I32() {
+			m.ones.I32()[i] = 1
+		}
 	}
-	received := m.EP.AllToAll(dev, "dispatch.counts", counts, one, one)         // (ep,E/ep)
-	all := m.ETP.Gather(dev, "dispatch.counts.gather", received, 1)             // (etp·ep,E/ep)
-	m.way = exchange{send: sumRows(counts, ep), receive: sumRows(received, ep)} // new slices: the last microbatch may be under way
-	for _, n := range m.way.receive {
-		m.way.own += n
-	}
+	received := m.EP.AllToAll(dev, "dispatch.counts", counts, m.ones, m.ones) // (ep,E/ep)
+	all := m.ETP.Gather(dev, "dispatch.counts.gather", received, 1)           // (etp·ep,E/ep)
+
+	c = dev.Open("dispatch.split", splitRows)
+	c.Read("counts", counts)
+	c.Read("received", received)
+	c.Read("gathered", all)
+	m.way = exchange{send: c.Write("send", lowp.INT32, ep), receive: c.Write("receive", lowp.INT32, ep)}
+	parts := c.Write("parts", lowp.INT32, etp) // rows of every rank of ETP
+	c.Do()
 	total := 0
-	for _, n := range sumRows(all, etp) {
-		total += n
-		m.way.most = max(m.way.most, n)
+	for i, n := range parts.I32() {
+		total += int(n)
+		m.way.most = max(m.way.most, int(n))
+		if i == m.ETP.Index {
+			m.way.own = int(n)
+		}
 	}
 	return m.sort(dev, all, total)
 }
@@ -171,13 +180,10 @@ func likeRows(c *device.Call, x *device.Tensor, rows int) *device.Tensor {
 	return c.Write("y", x.Format, rows, x.Cols())
 }
 
-// sumRows adds whole numbers, cut into so many equal runs, run by run.
-func sumRows(x *device.Tensor, runs int) []int {
-	sums, each := make([]int, runs), x.Len()/runs
-	for i, v := range x.I32() {
-		sums[i/each] += int(v)
+func runSplitRows(c *device.Call) {
+	for i := range c.Out {
+		kernel.SumRuns(c.Out[i].I32(), c.In[i].I32())
 	}
-	return sums
 }
 
 func runExpertCounts(c *device.Call) {

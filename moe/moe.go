@@ -44,6 +44,7 @@ type MoE struct {
 
 	x, index, order, inverse *device.Tensor
 	way                      exchange
+	ones                     *device.Tensor // one row of numbers for every rank of EP
 }
 
 // Mixer is a layer from (T,D) to (T,D).

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"firstbit/device"
-	"firstbit/lowp"
 )
 
 var allToAll = &device.Kernel{Name: "all_to_all"}
@@ -12,8 +11,8 @@ var allToAll = &device.Kernel{Name: "all_to_all"}
 // AllToAll sends rows to every member, and returns the rows that every member sent, one member's after another's. send and
 // receive are the rows for and from each.
 //
-// Shapes: x (Σ send,D) → y (Σ receive,D).
-func (m Member) AllToAll(dev *device.Device, label string, x *device.Tensor, send, receive []int) *device.Tensor {
+// Shapes: x (Σ send,D), send (members), receive (members) → y (Σ receive,D).
+func (m Member) AllToAll(dev *device.Device, label string, x, send, receive *device.Tensor) *device.Tensor {
 	if m.Size() == 1 {
 		return x
 	}
@@ -22,16 +21,15 @@ func (m Member) AllToAll(dev *device.Device, label string, x *device.Tensor, sen
 	return c.Out[0].Tensor
 }
 
-func (m Member) allToAll(dev *device.Device, label string, x *device.Tensor, send, receive []int) *device.Call {
-	if len(send) != m.Size() || len(receive) != m.Size() {
+func (m Member) allToAll(dev *device.Device, label string, x, send, receive *device.Tensor) *device.Call {
+	if send.Len() != m.Size() || receive.Len() != m.Size() {
 		panic("parallel: AllToAll with rows for another number of members")
 	}
 	c := m.open(dev, label, allToAll)
 	c.Read("x", x)
-	c.Read("send", counts(send))
-	expected := counts(receive)
-	c.Read("receive", expected)
-	y := writeRows(c, x, x.Format, total(expected.I32()))
+	c.Read("send", send)
+	c.Read("receive", receive)
+	y := writeRows(c, x, x.Format, total(receive.I32()))
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
 			each(calls, y.Len(), func(c *device.Call) { collect(c, calls) })
@@ -69,14 +67,6 @@ func (g *Group) unexpected(calls []*device.Call) error {
 		}
 	}
 	return nil
-}
-
-func counts(n []int) *device.Tensor {
-	t := device.NewTensor(lowp.INT32, len(n))
-	for i, v := range n {
-		t.I32()[i] = int32(v)
-	}
-	return t
 }
 
 func total(n []int32) int {

@@ -37,14 +37,14 @@ func (m Member) StartReduceScatter(dev *device.Device, label string, x *device.B
 }
 
 // StartAllToAll is AllToAll, to be waited for. x must stay as it is until then.
-func (m Member) StartAllToAll(dev *device.Device, label string, x *device.Tensor, send, receive []int) *Pending {
+func (m Member) StartAllToAll(dev *device.Device, label string, x, send, receive *device.Tensor) *Pending {
 	if m.Size() == 1 {
 		return &Pending{y: x}
 	}
 	c := m.allToAll(dev, label, x, send, receive)
 	ends, at := make([]int, m.Size()), 0
-	for i, n := range receive {
-		at += n
+	for i, n := range receive.I32() {
+		at += int(n)
 		ends[i] = at
 	}
 	return start(dev, label, c, ends)

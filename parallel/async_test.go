@@ -31,7 +31,7 @@ func inFlight(t *testing.T, ranks int, schedule uint64) (before, after [][]float
 				one[i] = 1
 			}
 			sum := r.DP().StartReduceScatter(dev, "sum", alone(x))
-			sent := r.DP().StartAllToAll(dev, "sent", rows, one, one)
+			sent := r.DP().StartAllToAll(dev, "sent", rows, counts(one...), counts(one...))
 			for _, p := range []*Pending{sum, sent} {
 				before[r.Index] = append(before[r.Index], p.y.F32()...)
 			}
@@ -42,7 +42,7 @@ func inFlight(t *testing.T, ranks int, schedule uint64) (before, after [][]float
 				after[r.Index] = append(after[r.Index], p.y.F32()...)
 			}
 			require.Equal(t, r.DP().ReduceScatter(dev, "sum.now", alone(x)).F32(), sum.y.F32())
-			require.Equal(t, r.DP().AllToAll(dev, "sent.now", rows, one, one).F32(), sent.y.F32())
+			require.Equal(t, r.DP().AllToAll(dev, "sent.now", rows, counts(one...), counts(one...)).F32(), sent.y.F32())
 		}
 		return nil
 	}))

@@ -16,6 +16,15 @@ import (
 // grid is a world whose tp groups are some of the ranks each.
 func grid(tp, dp int) *World { return NewWorld(Layout{TP: tp, DP: dp}, 4) }
 
+// counts are numbers of rows as a tensor.
+func counts(n ...int) *device.Tensor {
+	t := device.NewTensor(lowp.INT32, len(n))
+	for i, v := range n {
+		t.I32()[i] = int32(v)
+	}
+	return t
+}
+
 // A member alone gets back what it brings, and no Call is made.
 func TestAlone(t *testing.T) {
 	calls := 0
@@ -24,7 +33,7 @@ func TestAlone(t *testing.T) {
 		dev := device.New(device.Options{}, count)
 		x, n := device.NewTensor(lowp.FP32, 6, 2), device.NewTensor(lowp.INT32, 3)
 		for _, y := range []*device.Tensor{m.AllReduce(dev, "a", x), m.Gather(dev, "a", x, 2),
-			m.Scatter(dev, "a", x, 3, lowp.BF16), m.Slice(dev, "a", x, 1), m.Largest(dev, "a", x), m.AllToAll(dev, "a", x, []int{6}, []int{6})} {
+			m.Scatter(dev, "a", x, 3, lowp.BF16), m.Slice(dev, "a", x, 1), m.Largest(dev, "a", x), m.AllToAll(dev, "a", x, counts(6), counts(6))} {
 			require.Same(t, x, y)
 		}
 		for i := range x.F32() {
@@ -233,7 +242,7 @@ func TestAllToAll(t *testing.T) {
 						at++
 					}
 				}
-				y := m.AllToAll(dev, "y", x, send, receive)
+				y := m.AllToAll(dev, "y", x, counts(send...), counts(receive...))
 				at = 0
 				for from, k := range receive {
 					for j := range k * per {
@@ -256,7 +265,7 @@ func TestAllToAllWhoseMembersDoNotExpectEachOther(t *testing.T) {
 	run := func(change func(rank int, send, receive []int) int) error {
 		return simulate(t, 3, 4, func(r Rank, dev *device.Device) error {
 			send, receive := []int{1, 1, 1}, []int{1, 1, 1}
-			r.DP().AllToAll(dev, "x", device.NewTensor(lowp.FP32, change(r.Index, send, receive), 2), send, receive)
+			r.DP().AllToAll(dev, "x", device.NewTensor(lowp.FP32, change(r.Index, send, receive), 2), counts(send...), counts(receive...))
 			return nil
 		})
 	}
