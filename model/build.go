@@ -134,7 +134,7 @@ func (m *Model) depth(k int, inner string) *Depth {
 func (m *Model) blocks(pattern, prefix, weights string, from int) []*Block {
 	var blocks []*Block
 	for i, letter := range pattern {
-		layer := scopeOf(from + i)
+		layer := layerScopes.At(from + i)
 		b := &Block{Norm: m.norm(weights + layer + ".norm.w")}
 		b.Mixer = m.mixer(letter, prefix+layer, weights+layer)
 		if m.Config.Dropout > 0 {

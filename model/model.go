@@ -1,7 +1,6 @@
 package model
 
 import (
-	"strconv"
 	"strings"
 
 	"firstbit/device"
@@ -136,7 +135,7 @@ func (m *Model) headForward(dev *device.Device, y, tokens, targets *device.Tenso
 	h := m.Norm.Forward(dev, y) // (rows,D)
 	m.losses.LM = m.Head.Forward(dev, h, m.context(dev, "context.targets", targets))
 	for k, d := range m.Depths {
-		at := dev.In(depthScope(k))
+		at := dev.In(depthScopes.At(k))
 		ids, labels := roll(at, tokens, targets, k+1)
 		var loss *device.Tensor
 		h, loss = d.Forward(at, h, m.context(at, "context.ids", ids), m.context(at, "context.targets", labels), run)
@@ -168,7 +167,7 @@ func (m *Model) BackwardFrom(dev *device.Device, dy *device.Tensor, tokenScale, 
 func (m *Model) headBackward(dev *device.Device, tokenScale float64, run runner) *device.Tensor {
 	var dh *device.Tensor // of the main layers' output, from the depths
 	for k := len(m.Depths) - 1; k >= 0; k-- {
-		dh = m.Depths[k].Backward(dev.In(depthScope(k)), dh, m.MTPScale(k, m.seq, tokenScale), run)
+		dh = m.Depths[k].Backward(dev.In(depthScopes.At(k)), dh, m.MTPScale(k, m.seq, tokenScale), run)
 	}
 	dy := m.Head.Backward(dev, tokenScale)
 	if dh != nil { // the output feeds the head and the first depth; their gradients meet here, in this order
@@ -198,27 +197,8 @@ func (w *Weights) Routed() (layers, depths int) {
 // Reads tells whether the piece reads tokens: it has the embedding or the head.
 func (m *Model) Reads() bool { return m.first || m.last }
 
-const known = 64
-
-func scopeOf(i int) string    { return numbered(&layerScopes, "layers.", i) }
-func depthScope(k int) string { return numbered(&depthScopes, "mtp.", k) }
-
-// numbered is prefix with i, made beforehand for small numbers: a step asks for it often.
-func numbered(made *[known]string, prefix string, i int) string {
-	if i < known {
-		return made[i]
-	}
-	return prefix + strconv.Itoa(i)
-}
-
-func number(prefix string) (s [known]string) {
-	for i := range s {
-		s[i] = prefix + strconv.Itoa(i)
-	}
-	return s
-}
-
-var layerScopes, depthScopes = number("layers."), number("mtp.")
+// The scopes of layers, and of depths of multi-token prediction.
+var layerScopes, depthScopes = device.NewLabels("layers."), device.NewLabels("mtp.")
 
 var moduleKernel = &device.Kernel{Name: "module"}
 

@@ -172,7 +172,7 @@ func TestDeepModel(t *testing.T) {
 	c := small(pattern)
 	b := newBench(t, c, lowp.FP32)
 	b.forwardBackward()
-	require.Equal(t, "layers.69", scopeOf(69))
+	require.Equal(t, "layers.69", layerScopes.At(69))
 	for i := range 70 {
 		require.Equal(t, "layers."+strconv.Itoa(i)+".mlp.w2", b.Params()[3*(i+1)].Name)
 	}

@@ -11,7 +11,7 @@ type runner struct {
 // forward runs blocks that are numbered from a number on.
 func (r runner) forward(dev *device.Device, blocks []*Block, from int, x *device.Tensor) *device.Tensor {
 	for i, b := range blocks {
-		x = r.block(dev.In(scopeOf(from+i)), b, x)
+		x = r.block(dev.In(layerScopes.At(from+i)), b, x)
 	}
 	return x
 }
@@ -24,7 +24,7 @@ func (r runner) block(layer *device.Device, b *Block, x *device.Tensor) *device.
 
 func (r runner) backward(dev *device.Device, blocks []*Block, from int, dy *device.Tensor) *device.Tensor {
 	for i := len(blocks) - 1; i >= 0; i-- {
-		layer, b := dev.In(scopeOf(from+i)), blocks[i]
+		layer, b := dev.In(layerScopes.At(from+i)), blocks[i]
 		if r.recompute {
 			layer.Enter(device.Rec)
 			kept := b.out

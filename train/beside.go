@@ -106,10 +106,10 @@ func (t *Trainer) complete(f parallel.Step, lane int, b parallel.Step) {
 	for i, a := range pair {
 		t.dev.At(t.step, a.micro, a.phase)
 		from, shape := t.sender(a.from())
-		wait[i] = t.rank.PP().Post(t.dev.Lane(a.lane).In("pipeline"), chunk(a.Index), from, t.weights.Format(), shape...)
+		wait[i] = t.rank.PP().Post(t.dev.Lane(a.lane).In("pipeline"), chunkLabels.At(a.Index), from, t.weights.Format(), shape...)
 	}
 	t.dev.At(t.step, f.Micro, device.Fwd)
-	c := t.dev.In("pipeline").Open(chunk(forward.Index)+".completion", receiveKernel)
+	c := t.dev.In("pipeline").Open(chunkLabels.At(forward.Index)+".completion", receiveKernel)
 	c.ReadScalar("receives", 2)
 	order := c.Write("order", lowp.INT32, 2)
 	c.Do()

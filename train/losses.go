@@ -38,7 +38,7 @@ func (t *Trainer) keep(dev *device.Device, m *model.Model, micro int, l model.Lo
 	for len(t.losses.kept) <= micro {
 		t.losses.kept = append(t.losses.kept, t.absent())
 	}
-	c := dev.Open(numbered(&lossLabels, "losses.", m.Index), keepKernel)
+	c := dev.Open(lossLabels.At(m.Index), keepKernel)
 	if l.LM != nil {
 		c.Read("loss", l.LM)
 	}

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"strconv"
 
 	"firstbit/device"
 	"firstbit/lowp"
@@ -149,7 +148,7 @@ func (t *Trainer) receive(dev *device.Device, m *model.Model, from int) *device.
 		return nil
 	}
 	at, shape := t.sender(from)
-	return t.rank.PP().Recv(dev.In("pipeline"), chunk(m.Index), at, t.weights.Format(), shape...)
+	return t.rank.PP().Recv(dev.In("pipeline"), chunkLabels.At(m.Index), at, t.weights.Format(), shape...)
 }
 
 // sender is the stage that has a piece, and the shape of what it sends.
@@ -165,25 +164,8 @@ func (t *Trainer) within(piece int) bool {
 
 // send gives x to a piece.
 func (t *Trainer) send(dev *device.Device, to int, x *device.Tensor) {
-	t.rank.PP().Send(dev.In("pipeline"), chunk(to), to%t.rank.Layout().PP, x)
+	t.rank.PP().Send(dev.In("pipeline"), chunkLabels.At(to), to%t.rank.Layout().PP, x)
 }
 
-// chunk labels what is sent to a piece.
-func chunk(piece int) string { return numbered(&chunkLabels, "chunk.", piece) }
-
-// The labels of the first pieces, made beforehand: a step asks for them often.
-var chunkLabels, lossLabels = labels("chunk."), labels("losses.")
-
-func labels(prefix string) (s [64]string) {
-	for i := range s {
-		s[i] = prefix + strconv.Itoa(i)
-	}
-	return s
-}
-
-func numbered(made *[64]string, prefix string, i int) string {
-	if i < len(made) {
-		return made[i]
-	}
-	return prefix + strconv.Itoa(i)
-}
+// The labels of what is sent to a piece, and of what a rank keeps of a microbatch's losses.
+var chunkLabels, lossLabels = device.NewLabels("chunk."), device.NewLabels("losses.")
