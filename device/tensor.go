@@ -155,6 +155,13 @@ func (t *Tensor) Alias(s *Tensor) {
 	t.dense()
 }
 
+// LiesIn tells whether t, of the format of s and no longer than what follows there, has its storage where s has elements from at on.
+func (t *Tensor) LiesIn(s *Tensor, at int) bool {
+	return begins(t.f32, s.f32, at) && begins(t.f64, s.f64, at) && begins(t.i32, s.i32, at)
+}
+
+func begins[T any](x, whole []T, at int) bool { return len(x) == 0 || &x[0] == &whole[at] }
+
 // CopyAt copies the values of s, of the same format, to the elements of t from at on.
 func (t *Tensor) CopyAt(at int, s *Tensor) {
 	if t.Format != s.Format {

@@ -28,19 +28,25 @@ type Segment struct {
 	Lo, Hi       int // elements of the parameter
 	M, V, Master *device.Tensor
 
-	at   int // where in the shard it begins
-	w    *device.Tensor
-	grad *device.Tensor // its gradient as far as it is summed; nil: there was no step
+	at int // where in the shard it begins
+	w  *device.Tensor
 
-	views map[*device.Tensor]*device.Tensor // of what Calls write, which keep their storage
+	sum   *device.Tensor // holds its gradient as far as it is summed, from element from on; nil: there was no step
+	from  int
+	views map[*device.Tensor]*device.Tensor // of sums
 }
 
-// in is the segment's part of a tensor that a Call writes.
-func (s *Segment) in(x *device.Tensor, at int) *device.Tensor {
-	v := s.views[x]
-	if v == nil {
-		v = x.View(at, at+s.Hi-s.Lo)
-		s.views[x] = v
+// gradient is the segment's part of the sum, nil before the first step. A fault may lay the sum elsewhere until the last moment, so where it
+// lies is asked when it is read.
+func (s *Segment) gradient() *device.Tensor {
+	n := s.Hi - s.Lo
+	if s.sum == nil || s.sum.Len() == n {
+		return s.sum
+	}
+	v := s.views[s.sum]
+	if v == nil || !v.LiesIn(s.sum, s.from) {
+		v = s.sum.View(s.from, s.from+n)
+		s.views[s.sum] = v
 	}
 	return v
 }
@@ -101,12 +107,12 @@ func (b *Bucket) piece(t *device.Tensor, lo, hi int) *device.Tensor {
 func (b *Bucket) land(shard *device.Tensor) {
 	if shard == b.grads.Whole {
 		for _, s := range b.Segments {
-			s.grad = s.Param.Grad
+			s.sum = s.Param.Grad
 		}
 		return
 	}
 	b.shard = shard
 	for _, s := range b.Segments {
-		s.grad = s.in(shard, s.at)
+		s.sum, s.from = shard, s.at
 	}
 }

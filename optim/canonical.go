@@ -69,17 +69,14 @@ func (d *Distributed) reduceUse(dev *device.Device, b *Bucket, label string, use
 		if use >= len(s.Param.Uses) {
 			continue
 		}
-		var grad *device.Tensor
-		if shard != nil {
-			grad = s.in(shard, s.at)
-		} else { // the segments are the parameters
-			grad = totals.Parts[next].Tensor
+		before := s.gradient()
+		if s.sum, s.from = shard, s.at; shard == nil { // the segments are the parameters
+			s.sum = totals.Parts[next].Tensor
 			next++
 		}
 		if use > 0 {
-			grad = dev.Sum(label+"."+s.Param.Name+".sum", s.grad, grad)
+			s.sum = dev.Sum(label+"."+s.Param.Name+".sum", before, s.gradient())
 		}
-		s.grad = grad
 	}
 }
 

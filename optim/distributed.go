@@ -126,7 +126,7 @@ func (d *Distributed) reduceSequence(dev *device.Device, b *Bucket) {
 	var grads []*device.Tensor
 	for _, s := range b.Segments {
 		if s.Param.Sequence {
-			segments, grads = append(segments, s), append(grads, s.grad)
+			segments, grads = append(segments, s), append(grads, s.gradient())
 		}
 	}
 	if len(segments) == 0 {
@@ -135,7 +135,7 @@ func (d *Distributed) reduceSequence(dev *device.Device, b *Bucket) {
 	label := b.label + ".sequence"
 	sum, at := d.rank.TP().AllReduce(dev, label, pack(dev, label+".pack", grads)), 0
 	for _, s := range segments {
-		s.grad = s.in(sum, at)
+		s.sum, s.from = sum, at
 		at += s.Hi - s.Lo
 	}
 	b.shard = nil
@@ -144,14 +144,14 @@ func (d *Distributed) reduceSequence(dev *device.Device, b *Bucket) {
 // reduceEnds adds the gradient of a weight that both ends of a pipeline have, which have the same shard of it.
 func (d *Distributed) reduceEnds(dev *device.Device, b *Bucket) {
 	for _, s := range b.Segments { // one
-		s.grad = d.rank.Ends().AllReduce(dev, b.label+".ends", s.grad)
+		s.sum = d.rank.Ends().AllReduce(dev, b.label+".ends", s.gradient())
 	}
 	b.shard = nil
 }
 
 func (d *Distributed) update(dev *device.Device, s *Segment, norm *device.Tensor, step int, rate float64) {
 	c := dev.OpenKind(device.Optim, s.Param.Name, adamw)
-	c.Read("grad", s.grad)
+	c.Read("grad", s.gradient())
 	d.Config.read(c, s.Param, norm, s.Master, s.M, s.V, step, rate)
 	if s.w != s.Master {
 		c.Update("w", s.w)
@@ -164,7 +164,7 @@ func (d *Distributed) States() map[*device.Param][]Held {
 	held := map[*device.Param][]Held{}
 	for _, b := range d.Buckets {
 		for _, s := range b.Segments {
-			h := Held{Master: s.Master, M: s.M, V: s.V, Grad: s.grad, Lo: s.Lo}
+			h := Held{Master: s.Master, M: s.M, V: s.V, Grad: s.gradient(), Lo: s.Lo}
 			held[s.Param] = append(held[s.Param], h)
 		}
 	}

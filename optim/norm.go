@@ -39,7 +39,7 @@ func (d *Distributed) counted(b *Bucket) []*device.Tensor {
 	var grads []*device.Tensor
 	for _, s := range b.Segments {
 		if d.counts(s.Param) {
-			grads = append(grads, s.grad)
+			grads = append(grads, s.gradient())
 		}
 	}
 	if b.shard != nil && len(grads) == len(b.Segments) {

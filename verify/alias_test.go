@@ -1,0 +1,37 @@
+package verify
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/experiments"
+	"firstbit/parallel"
+	"firstbit/train"
+)
+
+// A fault that lays tensors in one memory acts, from its first step on, as in a run that begins there: nothing reads where they lay before.
+func TestAliasFromALaterStep(t *testing.T) {
+	for _, c := range []struct{ layout, fault string }{
+		{"dp=2", "alias@grads.bucket.0 with=grads.bucket.1 step=2-"},
+		{"tp=2,dp=2", "alias@grads.bucket.0.sequence with=grads.bucket.7.sequence step=2-"},
+		{"dp=2", "alias@*.w1.grad with=*.w2.grad step=2-"},
+	} {
+		layout, err := parallel.ParseLayout(c.layout)
+		require.NoError(t, err)
+		s := experiments.Spec{Config: train.Tiny(), Layout: layout, Digest: true, Save: experiments.Save{Dir: t.TempDir(), Every: 1}}
+		s.Config.Steps = 3
+		healthy, err := InProcess(s, 2)
+		require.NoError(t, err)
+		from := filepath.Join(s.Save.Dir, "step000001")
+		s.Save, s.Faults = experiments.Save{}, []string{c.fault}
+		whole, err := InProcess(s, 2)
+		require.NoError(t, err)
+		s.Resume = from
+		later, err := InProcess(s, 2)
+		require.NoError(t, err)
+		require.Equal(t, later, whole[1:], c.fault)
+		require.NotEqual(t, healthy[1:], later, "%s changed nothing", c.fault)
+	}
+}
