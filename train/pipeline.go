@@ -1,7 +1,6 @@
 package train
 
 import (
-
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/model"
