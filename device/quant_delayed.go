@@ -116,16 +116,22 @@ func (w *Words) draw(d *Device, label string, x *Tensor) *Tensor {
 		c := d.OpenKind(Draw, label, keyedWords)
 		c.ReadScalar("seed.high", float64(w.Seed>>32)) // a seed has more bits than a scalar
 		c.ReadScalar("seed.low", float64(uint32(w.Seed)))
-		words := c.Write("words", lowp.INT32, x.Shape()...)
+		words := c.writeWords(x)
 		c.Do()
 		return words
 	}
 	c := d.OpenKind(Draw, label, streamWords)
 	c.Read("stream", w.State)
-	words := c.Write("words", lowp.INT32, x.Shape()...)
+	words := c.writeWords(x)
 	c.Update("stream", w.State)
 	c.Do()
 	return words
+}
+
+// writeWords declares a word for each element of x. How many there are follows from the routes of experts' tokens, so it is part of what is read.
+func (c *Call) writeWords(x *Tensor) *Tensor {
+	c.ReadScalar("n", float64(x.Len()))
+	return c.Write("words", lowp.INT32, x.Shape()...)
 }
 
 func runStreamWords(c *Call) {

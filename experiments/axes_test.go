@@ -166,6 +166,19 @@ func TestFaultsAreFoundThroughEveryAxis(t *testing.T) {
 	}
 }
 
+// A fault that sends tokens to other experts changes how many rows every Call of theirs has, and is the one root of that.
+func TestOtherRoutesHaveOneRoot(t *testing.T) {
+	for _, c := range []struct{ layout, precision, fault string }{
+		{"ep=2,etp=2,dp=4", "fp32", "flip@layers.2.moe.router.logits step=2 rank=1 micro=1 elem=3 bit=30"},
+		{"ep=2", "nvfp4", "flip@layers.2.moe.router.logits step=2 rank=1 micro=1 elem=3 bit=30"},
+	} {
+		s := laidOut(t, c.layout, func(config *train.Config) { config.Precision = c.precision })
+		r := localizedOn(t, s, c.fault)
+		require.Equal(t, "layers.2.moe.router.logits", r.First.Path(), c.layout)
+		require.Len(t, r.Roots, 1, "%s: %+v", c.layout, r.Roots)
+	}
+}
+
 // Under the canonical recipe every layout has the bits of one rank in whatever both have whole; under the fixed one not.
 func TestLayoutsShareTheirBits(t *testing.T) {
 	if testing.Short() {

@@ -11,7 +11,8 @@ import (
 // the owners, what several ranks of an expert received to all of them, and what came sorted by expert.
 type exchange struct {
 	send, receive  *device.Tensor // rows for and from every rank of EP
-	own, most      int            // rows that the rank received; the most that a rank of ETP did
+	parts          *device.Tensor // rows that every rank of ETP received
+	own, most      int            // those of this rank; the most of them
 	order, inverse *device.Tensor // the received row of each sorted one; the sorted row of each received one, or −1
 }
 
@@ -50,10 +51,10 @@ func (m *MoE) ways(dev *device.Device, offsets *device.Tensor) (local *device.Te
 	c.Read("received", received)
 	c.Read("gathered", all)
 	m.way = exchange{send: c.Write("send", lowp.INT32, ep), receive: c.Write("receive", lowp.INT32, ep)}
-	parts := c.Write("parts", lowp.INT32, etp) // rows of every rank of ETP
+	m.way.parts = c.Write("parts", lowp.INT32, etp)
 	c.Do()
 	total := 0
-	for i, n := range parts.I32() {
+	for i, n := range m.way.parts.I32() {
 		total += int(n)
 		m.way.most = max(m.way.most, int(n))
 		if i == m.ETP.Index {
@@ -167,6 +168,7 @@ func (m *MoE) place(dev *device.Device, label string, x, by *device.Tensor) *dev
 func (m *MoE) resize(dev *device.Device, label string, x *device.Tensor, rows int) *device.Tensor {
 	c := dev.Open(label, padRows)
 	c.Read("x", x)
+	c.Read("parts", m.way.parts) // they say how many rows
 	y := likeRows(c, x, rows)
 	c.Do()
 	return y
