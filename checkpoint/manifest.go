@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"firstbit/model"
 	"firstbit/parallel"
 )
 
@@ -122,7 +123,25 @@ func (m *Manifest) Match(run *Manifest) error {
 	return m.match(run)
 }
 
-// MatchMoved is Match for a run of another layout: microbatches may be others too, if they are as many samples a step.
+// Recut tells whether a run ends the stages of the same layers elsewhere.
+func (m *Manifest) Recut(run *Manifest) bool {
+	was, is := pattern(m), pattern(run)
+	return was != is && model.Uncut(was) == model.Uncut(is)
+}
+
+// pattern is that of the model, empty where a configuration has none.
+func pattern(m *Manifest) string {
+	config, err := flatten(m.Config)
+	if err != nil {
+		return "" // Match says so
+	}
+	return config[patternField]
+}
+
+const patternField = "model.pattern"
+
+// MatchMoved is Match for a run of another layout: stages may end elsewhere, and microbatches may be others too, if they are as many
+// samples a step.
 func (m *Manifest) MatchMoved(run *Manifest) error {
 	was, err := samples(m)
 	if err != nil {
@@ -135,7 +154,11 @@ func (m *Manifest) MatchMoved(run *Manifest) error {
 	if was != is {
 		return mustBeSame(difference{"batch·micro·dp", fmt.Sprint(was), fmt.Sprint(is)})
 	}
-	return m.match(run, "batch", "micro")
+	may := []string{"batch", "micro"}
+	if m.Recut(run) {
+		may = append(may, patternField)
+	}
+	return m.match(run, may...)
 }
 
 // samples is the number of samples of a step.

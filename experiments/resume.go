@@ -65,7 +65,7 @@ func (s *Spec) open(run *checkpoint.Manifest) error {
 		return err
 	}
 	bad := func(err error) error { return fmt.Errorf("checkpoint %s: %w", c.Dir, err) }
-	if c.Layout != run.Layout {
+	if c.Layout != run.Layout || c.Recut(run) && (s.sameEverywhere() || s.Reshard) {
 		err = s.move(c, run)
 	} else if err = c.Match(run); err == nil && len(c.Ranks) != s.Layout.World() {
 		err = fmt.Errorf("files: of %d ranks: must be of %d", len(c.Ranks), s.Layout.World())

@@ -13,8 +13,11 @@ const Letters = "M Mamba-2, * attention, - MLP, E mixture of experts, | where a 
 // Layers are the letters of the main layers and of an MTP depth, one a layer.
 func (c Config) Layers() (main, inner string) {
 	main, inner, _ = strings.Cut(c.Pattern, "/")
-	return strings.ReplaceAll(main, "|", ""), inner
+	return Uncut(main), inner
 }
+
+// Uncut is a pattern without the ends of stages, which say where layers are and not what they compute.
+func Uncut(pattern string) string { return strings.ReplaceAll(pattern, "|", "") }
 
 // stages are the parts that | cuts the main layers into: runs of layers, as the stages of a pipeline take them one after another.
 func (c Config) stages() []string {

@@ -10,6 +10,7 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/train"
 )
 
 // assembled is the state after a step of a run that saved it, whatever its layout.
@@ -65,4 +66,49 @@ func TestResumeOnAnotherLayout(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where stages end is layout: by the recipe canonical a run continues with its bits though they end elsewhere, or nowhere. By another recipe, and
+// with other layers, it does not.
+func TestResumeWithOtherCuts(t *testing.T) {
+	at := func(layout, pattern, recipe string) experiments.Spec {
+		l, err := parallel.ParseLayout(layout)
+		require.NoError(t, err)
+		s := setting{pattern, "fp32"}.spec(l, recipe)
+		s.Config.Steps = 3
+		return s
+	}
+	dir := t.TempDir()
+	save := func(recipe string) (string, []train.Result) {
+		s := at("pp=2", "M*|E-", recipe)
+		s.Save = experiments.Save{Dir: filepath.Join(dir, recipe), Every: 1}
+		o, err := experiments.Run(s)
+		require.NoError(t, err)
+		return filepath.Join(s.Save.Dir, "step000001"), o.Steps[1:]
+	}
+	from, want := save("canonical")
+	for _, c := range []struct{ layout, pattern string }{{"pp=2", "M|*E-"}, {"pp=2", "M*E-"}, {"pp=2,vpp=2", "M|*|E|-"}, {"dp=1", "M*E-"}} {
+		s := at(c.layout, c.pattern, "canonical")
+		s.Resume = from
+		o, err := experiments.Run(s)
+		require.NoError(t, err, c.pattern)
+		require.Empty(t, o.Resharded)
+		require.Len(t, o.Steps, len(want))
+		for i, r := range o.Steps {
+			require.Equal(t, want[i].Metrics, r.Metrics, "%s, step %d", c.pattern, r.Step)
+		}
+	}
+	s := at("pp=2", "M*|EE", "canonical")
+	s.Resume = from
+	_, err := experiments.Run(s)
+	require.ErrorContains(t, err, "model.pattern: M*|E- was saved, this run has M*|EE: must be the same")
+
+	s = at("pp=2", "M|*E-", "fixed")
+	s.Resume, _ = save("fixed")
+	_, err = experiments.Run(s)
+	require.ErrorContains(t, err, "model.pattern: M*|E- was saved, this run has M|*E-: must be the same")
+	s.Reshard = true
+	o, err := experiments.Run(s)
+	require.NoError(t, err)
+	require.NotEmpty(t, o.Resharded)
 }
