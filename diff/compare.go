@@ -123,32 +123,6 @@ func upTo(records []trace.Record, level trace.Level) []trace.Record {
 	return kept
 }
 
-// findFirst walks run A in the order of execution. A record that only B has counts as
-// standing right after the last record before it that both have.
-func (p *pair) findFirst() {
-	p.first = len(p.a)
-	for i := range p.a {
-		if p.match[i] < 0 || differs(&p.a[i], &p.b[p.match[i]]) {
-			p.first = i
-			break
-		}
-	}
-	p.place = p.first
-	if len(p.onlyB) == 0 {
-		return
-	}
-	j := p.onlyB[0]
-	after := -1
-	for i := range p.a {
-		if p.match[i] >= 0 && p.match[i] < j {
-			after = max(after, i)
-		}
-	}
-	if after < p.first {
-		p.extraB, p.place = j, after+1
-	}
-}
-
 func differs(a, b *trace.Record) bool { return !sigsEqual(a.In, b.In) || !sigsEqual(a.Out, b.Out) }
 
 func sigsEqual(a, b []trace.Sig) bool {
