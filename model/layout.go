@@ -32,7 +32,11 @@ func (c Config) CheckLayout(l parallel.Layout) (axis string, err error) {
 		}
 	}
 	if n := len(c.stages()); n > 1 && l.PP*l.VPP != n && l.PP*l.VPP != 1 {
-		return "pp", fmt.Errorf("pp·vpp=%d must be the stages that model.pattern has by its | (%d), or 1", l.PP*l.VPP, n)
+		axis := "pp"
+		if l.VPP > 1 && n%l.PP == 0 {
+			axis = "vpp"
+		}
+		return axis, fmt.Errorf("pp·vpp=%d must be the stages that model.pattern has by its | (%d), or 1", l.PP*l.VPP, n)
 	}
 	if l.PP*l.VPP > len(main) {
 		axis := "pp"

@@ -45,7 +45,10 @@ func TestCutsFitTheLayout(t *testing.T) {
 		require.Equal(t, "pp", axis)
 		require.ErrorContains(t, err, "must be the stages that model.pattern has by its | (3), or 1")
 	}
+	axis, err := c.CheckLayout(parallel.Layout{PP: 3, VPP: 2})
+	require.Error(t, err)
+	require.Equal(t, "vpp", axis, "as many ranks fit")
 	c.Pattern = "*-|E-|E|-"
-	_, err := c.CheckLayout(parallel.Layout{PP: 2, VPP: 2})
+	_, err = c.CheckLayout(parallel.Layout{PP: 2, VPP: 2})
 	require.NoError(t, err)
 }
