@@ -39,10 +39,14 @@ func (f *Fault) parseAlias(pairs []string) error {
 
 // alias lays the output of a Call that is about to run where those of the others lie. A Call alone in the memory is not changed.
 func (f *Fault) alias(c *device.Call) {
-	if f.Kind != "alias" || c.Kind == device.Module || len(c.Out) == 0 || !f.Steps.Has(c.ID.Step) || !f.names(c) {
+	if f.Kind != "alias" || c.Kind == device.Module || len(c.Out) == 0 || !f.names(c) {
 		return
 	}
 	t := c.Out[0].Tensor
+	if !f.Steps.Has(c.ID.Step) {
+		f.leave(t)
+		return
+	}
 	if f.memory != nil && f.memory.Format != t.Format {
 		f.fail(c, "writes %s, and %s lies in the memory", t.Format, f.memory.Format)
 		return
@@ -59,10 +63,25 @@ func (f *Fault) alias(c *device.Call) {
 	}
 }
 
-// grow makes room for t; all that lies in the memory moves along.
+// leave moves t out of the memory, with what it holds, once the fault's steps are over.
+func (f *Fault) leave(t *device.Tensor) {
+	i := slices.Index(f.tenants, t)
+	if i < 0 {
+		return
+	}
+	if f.tenants = slices.Delete(f.tenants, i, i+1); len(f.tenants) == 0 {
+		f.memory = nil
+	}
+	own := device.NewTensor(t.Format, t.Len())
+	own.CopyAt(0, t)
+	t.Alias(own)
+}
+
+// grow makes room for t: the memory holds what t does, and over it all that lies there already, which moves along.
 func (f *Fault) grow(t *device.Tensor) {
 	old := f.memory
 	f.memory = device.NewTensor(t.Format, t.Len())
+	f.memory.CopyAt(0, t)
 	if old == nil {
 		return
 	}

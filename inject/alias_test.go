@@ -61,3 +61,54 @@ func TestAliasSharesMemory(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// After the fault's steps each output lies by itself again, with what it held.
+func TestAliasEndsWithItsSteps(t *testing.T) {
+	parsed, err := Parse("alias@one with=two step=1")
+	require.NoError(t, err)
+	dev := device.New(device.Options{}, Injector{Faults: []*Fault{parsed}}.Middleware)
+	at := func(step int, label string, set float64) *device.Tensor {
+		dev.At(step, 0, device.Bwd)
+		c := dev.Open(label, &device.Kernel{Name: "fill"})
+		y := c.Write("y", lowp.FP32, 2)
+		c.Body = func(c *device.Call) { c.Out[0].Set(0, set) }
+		c.Do()
+		return y
+	}
+	one, two := at(1, "one", 1), at(1, "two", 2)
+	two.Set(1, 5)
+	require.Equal(t, []float32{2, 5}, one.F32())
+	at(2, "one", 3)
+	require.Equal(t, []float32{3, 5}, one.F32())
+	require.Equal(t, []float32{2, 5}, two.F32())
+	at(2, "two", 4)
+	require.Equal(t, []float32{3, 5}, one.F32())
+	require.Equal(t, []float32{4, 5}, two.F32())
+	require.Equal(t, 1, parsed.Changed())
+}
+
+// What an output held before is what its memory holds: a Call that updates it, and is alone there, does what it always does. Which of two comes first
+// makes room for itself; a longer one brings the rest of what it held.
+func TestAliasKeepsWhatWasHeld(t *testing.T) {
+	parsed, err := Parse("alias@short with=long")
+	require.NoError(t, err)
+	dev := device.New(device.Options{}, Injector{Faults: []*Fault{parsed}}.Middleware)
+	dev.At(1, 0, device.Bwd)
+	update := func(label string, y *device.Tensor) {
+		c := dev.Open(label, &device.Kernel{Name: "add"})
+		c.Update("y", y)
+		c.Body = func(c *device.Call) { c.Out[0].Set(0, c.Out[0].Value(0)+1) }
+		c.Do()
+	}
+	short, long := device.NewTensor(lowp.FP32, 2), device.NewTensor(lowp.FP32, 3)
+	for i := range 3 {
+		short.Set(min(i, 1), float64(10+min(i, 1)))
+		long.Set(i, float64(20+i))
+	}
+	update("short", short)
+	require.Equal(t, []float32{11, 11}, short.F32())
+	require.Zero(t, parsed.Changed())
+	update("long", long)
+	require.Equal(t, []float32{12, 11}, short.F32())
+	require.Equal(t, []float32{12, 11, 22}, long.F32())
+}

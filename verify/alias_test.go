@@ -35,3 +35,25 @@ func TestAliasFromALaterStep(t *testing.T) {
 		require.NotEqual(t, healthy[1:], later, "%s changed nothing", c.fault)
 	}
 }
+
+// It ends with its last step: what follows is what a run without it makes of the state by then.
+func TestAliasUntilAnEarlierStep(t *testing.T) {
+	for _, c := range []struct{ layout, fault string }{
+		{"dp=1", "alias@layers.1.attn.wq.grad with=layers.1.attn.wk.grad step=2"},
+		{"dp=2,ep=2", "alias@*.moe.dispatch.a2a with=*.moe.combine.a2a.dx step=2"},
+		{"dp=2", "alias@grads.bucket.0 with=grads.bucket.1 step=2"},
+		{"dp=2", "alias@optim.layers.1.attn.wq with=optim.layers.1.attn.wk step=2"},
+	} {
+		layout, err := parallel.ParseLayout(c.layout)
+		require.NoError(t, err)
+		s := experiments.Spec{Config: train.Tiny(), Layout: layout, Digest: true, Faults: []string{c.fault}, Save: experiments.Save{Dir: t.TempDir(), Every: 1}}
+		s.Config.Steps = 4
+		whole, err := InProcess(s, 2)
+		require.NoError(t, err)
+		s.Resume = filepath.Join(s.Save.Dir, "step000002")
+		s.Save, s.Faults = experiments.Save{}, nil
+		later, err := InProcess(s, 2)
+		require.NoError(t, err)
+		require.Equal(t, later, whole[2:], c.fault)
+	}
+}
