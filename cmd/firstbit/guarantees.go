@@ -29,20 +29,25 @@ func repeats() verification {
 		flags: func(c *cobra.Command) {
 			f.add(c)
 			c.Flags().StringVar(&recipe, "recipe", tune.Recipes[0], "kernels' plans; fast is no repetition, and shows what it looks like")
-			layoutsFlag(c, &texts, "simulated ranks", verify.RepeatLayouts)
+			layoutsFlag(c, &texts, "simulated ranks; of the default ones, those that can cut the model", verify.RepeatLayouts)
 			c.PreRunE = func(c *cobra.Command, _ []string) error {
 				config, err := f.configuration(c.Flags().Changed)
-				for _, text := range texts {
-					s := experiments.Spec{Config: config, Recipe: recipe}
-					if err == nil {
-						if s.Layout, err = parallel.ParseLayout(text); err != nil {
-							return fmt.Errorf("--%w", err)
-						}
-						err = s.Check()
-					}
-					specs = append(specs, s)
+				if err != nil {
+					return err
 				}
-				return err
+				for i, text := range texts {
+					s := experiments.Spec{Config: config, Recipe: recipe}
+					if s.Layout, err = parallel.ParseLayout(text); err != nil {
+						return fmt.Errorf("--%w", err)
+					}
+					if err = s.Check(); err != nil && (i == 0 || c.Flags().Changed("layout")) {
+						return err
+					}
+					if err == nil { // of our own, those that can cut the model
+						specs = append(specs, s)
+					}
+				}
+				return nil
 			}
 		},
 		steps: func() int { return 2 * specs[0].Config.Steps * len(specs) },

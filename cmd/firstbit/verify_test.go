@@ -48,6 +48,10 @@ func TestVerifyRepeat(t *testing.T) {
 	require.Equal(t, exitSame, code, stderr)
 	require.Contains(t, stdout, "ok   dp3 M*E- fp32 fixed ")
 	require.Contains(t, stdout, "ok   pp2 M*E- fp32 fixed ")
+	code, all, stderr := firstbit(t, "verify", "repeat", "--preset", "pico", "--steps", "1")
+	require.Equal(t, exitSame, code, stderr)
+	require.Contains(t, all, "ok   pp2 M*E- fp32 fixed ")
+	require.NotContains(t, all, "tp2", "pico has one group")
 	code, stdout, stderr = firstbit(t, append(args, "--recipe", "fast", "--json")...)
 	require.Equal(t, exitDifferent, code, stderr)
 	var got struct{ Cells []verify.Cell }
