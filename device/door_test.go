@@ -187,6 +187,45 @@ func TestAccumulate(t *testing.T) {
 	require.Equal(t, float32(7), p.Grad.F32()[0])
 }
 
+// A steady gradient that is added to once a step is computed in the parameter's place from the third step on, one that is added to more often, or
+// that promises nothing, never; the values are the same. A promise that is broken is a mistake that shows.
+func TestAccumulateInPlace(t *testing.T) {
+	made := &Kernel{Name: "made"}
+	run := func(d *Device, p *Param, step, micro int) *Tensor {
+		d.At(step, micro, Bwd)
+		c := d.Open("w.dw", made)
+		dw := c.Write("dw", lowp.FP32, 3)
+		c.Body = func(*Call) { dw.F32()[1] = float32(10*step + micro) }
+		c.Do()
+		d.Accumulate("w.grad", p, dw)
+		return dw
+	}
+	for _, c := range []struct {
+		steady bool
+		micros int
+		lies   bool
+	}{{true, 1, true}, {true, 2, false}, {false, 1, false}} {
+		d, p := New(Options{}), NewParam("w", lowp.BF16, true, 3)
+		p.Steady = c.steady
+		for step := 1; step <= 5; step++ {
+			p.ZeroGrad()
+			want, at := 0.0, false
+			for micro := range c.micros {
+				dw := run(d, p, step, micro)
+				at = dw.LiesIn(p.Grad, 0)
+				want += float64(10*step + micro)
+				require.Equal(t, "bwd w.dw", dw.From)
+			}
+			require.EqualValues(t, want, p.Grad.Value(1))
+			require.Equal(t, "bwd w.grad", p.Grad.From)
+			require.Equal(t, c.lies && step > 1, at, "step %d", step)
+		}
+		if c.lies {
+			require.PanicsWithValue(t, "device: w: its gradient is added to again, and was computed in its place", func() { run(d, p, 5, 1) })
+		}
+	}
+}
+
 // What the device's products compute, on numbers that are exact in every format.
 func TestProducts(t *testing.T) {
 	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16, lowp.FP64} {

@@ -129,6 +129,9 @@ func runAdd[T libm.Float](c *Call) {
 // Accumulate adds the gradient of one use in one microbatch to the parameter's:
 // the first of a step is copied, those that follow are added in call order. A Param whose uses are
 // kept apart has one gradient for each.
+//
+// A steady gradient that is added to once a step is computed where the parameter's lies from the third step on, and the copy is none: in a
+// simulation of many ranks that is a pass over the gradients of each.
 func (d *Device) Accumulate(label string, p *Param, dw *Tensor) {
 	if p.Join != nil {
 		dw = p.Join(d, label, dw)
@@ -137,14 +140,20 @@ func (d *Device) Accumulate(label string, p *Param, dw *Tensor) {
 		d.count(label, p, p.use(d.stamp()), 0, dw)
 		return
 	}
+	if p.once && p.adds == 1 {
+		panic("device: " + p.Name + ": its gradient is added to again, and was computed in its place")
+	}
 	c := d.Open(label, accumulate)
 	c.Read("dw", dw)
-	if p.filled {
+	if p.adds > 0 {
 		c.Read("grad", p.Grad)
 	}
 	c.Update("grad", p.Grad)
-	p.filled = true
+	p.adds++
 	c.Do()
+	if p.once && dw.Format == p.Grad.Format && !dw.LiesIn(p.Grad, 0) {
+		dw.Alias(p.Grad)
+	}
 	if p.Added != nil {
 		p.Added()
 	}
@@ -152,9 +161,10 @@ func (d *Device) Accumulate(label string, p *Param, dw *Tensor) {
 
 func runAccumulate[T libm.Float](c *Call) {
 	grad, dw := Data[T](c.Out[0].Tensor), Data[T](c.In[0].Tensor)
-	if len(c.In) == 1 {
+	switch {
+	case len(c.In) == 2:
+		kernel.Add(grad, grad, dw)
+	case !c.In[0].LiesIn(c.Out[0].Tensor, 0):
 		copy(grad, dw)
-		return
 	}
-	kernel.Add(grad, grad, dw)
 }

@@ -13,7 +13,11 @@ type Param struct {
 	Master *Tensor // the full-precision weight; W itself when the formats are the same
 	Grad   *Tensor // accumulated over uses and microbatches at Master's width
 	Decay  bool    // weight decay applies
-	filled bool    // Grad holds something of this step
+	adds   int     // how often Grad was added to in this step
+	once   bool    // it is once in every step
+
+	// Steady promises that Grad is added to as often in every step as in the first.
+	Steady bool
 
 	// Where a rank has a part of the weight, Whole is the shape of all of it and Cuts how the part is cut from it.
 	Whole []int
@@ -78,7 +82,7 @@ func MasterFormat(f lowp.Format) lowp.Format {
 
 // ZeroGrad starts a new step: the next Accumulate writes instead of adding.
 func (p *Param) ZeroGrad() {
-	p.filled = false
+	p.once, p.adds = p.Steady && p.adds == 1, 0
 	for _, u := range p.Uses {
 		for i := range u.sources {
 			u.sources[i].n = 0

@@ -87,6 +87,9 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 		return nil, err
 	}
 	t.Model = t.pieces[0].lanes[0]
+	for _, p := range w.Params() {
+		p.Steady = true // every step has as many microbatches
+	}
 	switch {
 	case canonical:
 		t.Optim = optim.NewCanonical(c.Optim, w.Params(), rank, c.Cluster.Bucket)
