@@ -11,7 +11,8 @@ import (
 	"firstbit/train"
 )
 
-// What a step of one rank costs, and what memory, among how many: one sequence a rank.
+// What a step of one rank costs, and what memory, among how many: one sequence a rank. A rank's own steps take turns, short and long, so that few say
+// little.
 func BenchmarkRanks(b *testing.B) {
 	for _, n := range []int{1, 8, 64, 512, 2432} {
 		b.Run(fmt.Sprint("dp=", n), func(b *testing.B) {
