@@ -127,7 +127,7 @@ func (c *Call) Write(name string, f lowp.Format, shape ...int) *Tensor {
 		c.owned = append(c.owned, nil)
 	}
 	t := c.owned[i]
-	if t == nil || !t.fits(f, shape) {
+	if t == nil || !t.reshape(f, shape) {
 		s := make([]int, len(shape)) // a copy, so that the caller's variadic stays on its stack
 		copy(s, shape)
 		t = NewTensor(f, s...)

@@ -172,8 +172,8 @@ func (t *Tensor) CopyAt(at int, s *Tensor) {
 	copy(t.i32[min(at, len(t.i32)):], s.i32)
 }
 
-// fits gives t another shape if its memory is of the format and large enough for it. What it held is lost.
-func (t *Tensor) fits(f lowp.Format, shape []int) bool {
+// reshape gives t another shape if its memory is of the format and large enough for it. What it held is lost.
+func (t *Tensor) reshape(f lowp.Format, shape []int) bool {
 	if t.Format != f {
 		return false
 	}

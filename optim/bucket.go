@@ -19,6 +19,7 @@ type Bucket struct {
 	grads            *device.Buffer
 	weights, masters gathered
 	uses             []*device.Buffer // canonical: the gradients of each use
+	totals           []*device.Tensor // canonical: those of the use at hand, by parameter; nil: it has none
 	shard            *device.Tensor   // the sum over the ranks where the whole shard is in one tensor; nil: see the segments
 }
 

@@ -49,35 +49,46 @@ func (d *Distributed) reduceUses(dev *device.Device, b *Bucket) {
 }
 
 func (d *Distributed) reduceUse(dev *device.Device, b *Bucket, label string, use int) {
-	for len(b.uses) <= use {
-		b.uses = append(b.uses, absent(b.Params[0].Grad.Format, b.n))
-	}
-	totals, at := b.uses[use], 0
-	totals.Clear()
+	b.totals = b.totals[:0]
 	for _, p := range b.Params {
+		var total *device.Tensor
 		if use < len(p.Uses) {
-			totals.Hold(at, p.Name, dev.Total(label+"."+p.Name, p.Uses[use]))
+			total = dev.Total(label+"."+p.Name, p.Uses[use])
 		}
-		at += p.Grad.Len()
+		b.totals = append(b.totals, total)
 	}
-	var shard *device.Tensor // nil: every total is its own sum
+	var shard *device.Tensor
 	if b.group.Size() > 1 {
-		shard = b.group.ReduceScatter(dev, label, totals)
+		shard = b.group.ReduceScatter(dev, label, b.collected(use))
 	}
-	next := 0
-	for _, s := range b.Segments {
+	for i, s := range b.Segments {
 		if use >= len(s.Param.Uses) {
 			continue
 		}
 		before := s.gradient()
-		if s.sum, s.from = shard, s.at; shard == nil { // the segments are the parameters
-			s.sum = totals.Parts[next].Tensor
-			next++
+		if s.sum, s.from = shard, s.at; shard == nil { // the segments are the parameters, and every total is its own sum
+			s.sum = b.totals[i]
 		}
 		if use > 0 {
 			s.sum = dev.Sum(label+"."+s.Param.Name+".sum", before, s.gradient())
 		}
 	}
+}
+
+// collected lays the totals of a use where their parameters lie.
+func (b *Bucket) collected(use int) *device.Buffer {
+	for len(b.uses) <= use {
+		b.uses = append(b.uses, absent(b.Params[0].Grad.Format, b.n))
+	}
+	x, at := b.uses[use], 0
+	x.Clear()
+	for i, p := range b.Params {
+		if b.totals[i] != nil {
+			x.Hold(at, p.Name, b.totals[i])
+		}
+		at += p.Grad.Len()
+	}
+	return x
 }
 
 // absent is a memory of gradients to be held there, and −0, which changes no sum, where there is none.

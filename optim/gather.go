@@ -40,9 +40,7 @@ type gathered struct {
 
 // gather gives every rank every shard's.
 func (b *Bucket) gather(dev *device.Device, g gathered) {
-	if b.group.Size() > 1 {
-		b.group.AllGather(dev, b.label, g.shard, g.whole)
-	}
+	b.group.AllGather(dev, b.label, g.shard, g.whole)
 }
 
 // GatherMasters gives every rank the masters of all shards of the buckets in which a weight is quantised: what is quantised is the

@@ -164,10 +164,12 @@ func (m Member) AllGather(dev *device.Device, label string, x []device.Arg, y *d
 	c.Do()
 }
 
-// lay copies parts one after another, the first to element at.
+// lay copies parts one after another, the first to element at. A member's own lie there already.
 func lay(whole *device.Tensor, at int, parts []device.Arg) {
 	for _, part := range parts {
-		whole.CopyAt(at, part.Tensor)
+		if !part.LiesIn(whole, at) {
+			whole.CopyAt(at, part.Tensor)
+		}
 		at += part.Len()
 	}
 }

@@ -80,33 +80,36 @@ func resumes() verification {
 }
 
 func layouts() verification {
-	var over []string
-	return verification{
-		name: "layouts",
-		long: "Every layout gives the bits of one rank on the same global batch, by the recipe canonical: weights, masters, moments, gradients\n" +
+	return overMatrix("layouts",
+		"Every layout gives the bits of one rank on the same global batch, by the recipe canonical: weights, masters, moments, gradients\n"+
 			"and losses of every step, under two schedules.",
-		example: "  firstbit verify layouts\n  firstbit verify layouts --layout tp=2,pp=2 --layout cp=2",
-		flags:   func(c *cobra.Command) { layoutsFlag(c, &over, "a layout besides one rank", verify.MatrixLayouts) },
-		steps:   func() int { return verify.MatrixCells(len(over)) },
-		run: func(cell func(verify.Cell), step func()) ([]verify.Cell, string, error) {
-			cells, one, err := verify.Layouts(tune.Canonical, over, counted(cell, step))
+		"  firstbit verify layouts\n  firstbit verify layouts --layout tp=2,pp=2 --layout cp=2",
+		func(over []string, each func(verify.Cell)) ([]verify.Cell, string, error) {
+			cells, one, err := verify.Layouts(tune.Canonical, over, each)
 			return cells, "one hash for all layouts: " + one, err
-		},
-	}
+		})
 }
 
 func modules() verification {
+	return overMatrix("modules",
+		"Every layout repeats its bits, by the recipe fixed: it has them under two schedules, and one of each pattern in another process; losses and\n"+
+			"gradients of the first step are within 1e-5 (fp32) or 2e-2 (bf16) of one rank's, relative to each tensor's largest value.",
+		"  firstbit verify modules\n  firstbit verify modules --layout dp=8,ep=4 --json",
+		func(over []string, each func(verify.Cell)) ([]verify.Cell, string, error) {
+			cells, err := verify.Modules(over, inNewProcess, each)
+			return cells, "every layout has the same bits under two schedules, and the numbers of one rank", err
+		})
+}
+
+// overMatrix verifies a guarantee over the layouts of the matrix, or those that are chosen.
+func overMatrix(name, long, example string, run func(over []string, each func(verify.Cell)) ([]verify.Cell, string, error)) verification {
 	var over []string
 	return verification{
-		name: "modules",
-		long: "Every layout repeats its bits, by the recipe fixed: it has them under two schedules, and one of each pattern in another process; losses and\n" +
-			"gradients of the first step are within 1e-5 (fp32) or 2e-2 (bf16) of one rank's, relative to each tensor's largest value.",
-		example: "  firstbit verify modules\n  firstbit verify modules --layout dp=8,ep=4 --json",
-		flags:   func(c *cobra.Command) { layoutsFlag(c, &over, "a layout besides one rank", verify.MatrixLayouts) },
-		steps:   func() int { return verify.MatrixCells(len(over)) },
+		name: name, long: long, example: example,
+		flags: func(c *cobra.Command) { layoutsFlag(c, &over, "a layout besides one rank", verify.MatrixLayouts) },
+		steps: func() int { return verify.MatrixCells(len(over)) },
 		run: func(cell func(verify.Cell), step func()) ([]verify.Cell, string, error) {
-			cells, err := verify.Modules(over, inNewProcess, counted(cell, step))
-			return cells, "every layout has the same bits under two schedules, and the numbers of one rank", err
+			return run(over, counted(cell, step))
 		},
 	}
 }
