@@ -164,6 +164,37 @@ func TestCallNamesWhatItWrites(t *testing.T) {
 	require.NotSame(t, z, c.Write("z", lowp.FP32, 2), "another shape is other storage")
 }
 
+// Outputs whose rows change keep their memory as long as it suffices, whatever they shrank to in between; more of them, or another format, is another.
+func TestOutputsKeepTheirMemory(t *testing.T) {
+	for _, f := range []lowp.Format{lowp.FP32, lowp.FP64, lowp.INT32} {
+		d, step := New(Options{}), 0
+		write := func(f lowp.Format, shape ...int) *Tensor {
+			step++
+			d.At(step, 0, Fwd)
+			y := d.Open("y", &Kernel{Name: "y"}).Write("y", f, shape...)
+			require.Equal(t, shape, y.Shape())
+			n := 1
+			for _, extent := range shape {
+				n *= extent
+			}
+			require.Equal(t, n, y.Len())
+			require.Equal(t, n > 0, y.Dense != nil)
+			if n > 0 {
+				require.Equal(t, shape, []int(y.Dense.Shape()))
+			}
+			return y
+		}
+		y := write(f, 3, 4)
+		whole := y.View(0, 12)
+		for _, shape := range [][]int{{2, 4}, {0, 4}, {4, 3}, {12}, {3, 4}} {
+			require.Same(t, y, write(f, shape...), "%v", shape)
+			require.True(t, y.LiesIn(whole, 0), "%v", shape)
+		}
+		require.NotSame(t, y, write(f, 4, 4))
+		require.NotSame(t, y, write(lowp.BF16, 3, 4))
+	}
+}
+
 // Accumulate copies the first gradient of a step and adds those that follow, in call order.
 func TestAccumulate(t *testing.T) {
 	d := New(Options{})

@@ -73,4 +73,9 @@ func TestRegroupedCollective(t *testing.T) {
 	r = compareRanks(t, run(0, [2]string{"1", "2"}), run(1, [2]string{"1", "3"}))
 	require.Equal(t, []string{"l.x"}, paths(r))
 	require.Equal(t, 1, r.First.Rank)
+
+	gone := run(1, [2]string{"1", "2"}) // on one member only
+	gone.Ranks[1].Records = gone.Ranks[1].Records[:2]
+	r = compareRanks(t, run(0, [2]string{"1", "2"}), gone)
+	require.Empty(t, paths(r))
 }

@@ -4,8 +4,6 @@ import (
 	"strconv"
 
 	"firstbit/device"
-	"firstbit/kernel"
-	"firstbit/lowp"
 	"firstbit/parallel"
 )
 
@@ -75,10 +73,10 @@ func (d *Distributed) reduceUse(dev *device.Device, b *Bucket, label string, use
 	}
 }
 
-// collected lays the totals of a use where their parameters lie.
+// collected lays the totals of a use where their parameters lie. What is summed in the gaps is nobody's.
 func (b *Bucket) collected(use int) *device.Buffer {
 	for len(b.uses) <= use {
-		b.uses = append(b.uses, absent(b.Params[0].Grad.Format, b.n))
+		b.uses = append(b.uses, device.NewBuffer(b.Params[0].Grad.Format, b.n))
 	}
 	x, at := b.uses[use], 0
 	x.Clear()
@@ -89,17 +87,4 @@ func (b *Bucket) collected(use int) *device.Buffer {
 		at += p.Grad.Len()
 	}
 	return x
-}
-
-// absent is a memory of gradients to be held there, and −0, which changes no sum, where there is none.
-func absent(f lowp.Format, n int) *device.Buffer {
-	b := device.NewBuffer(f, n)
-	x, y := b.Whole.F32(), b.Whole.F64()
-	for i := range x {
-		x[i] = kernel.Negzero[float32]()
-	}
-	for i := range y {
-		y[i] = kernel.Negzero[float64]()
-	}
-	return b
 }
