@@ -46,7 +46,7 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 //	XXH3-128(dtype NUL rank dims… XXH3-128(elements))
 //
 // rank and dims as little-endian uint64, the inner hash in its canonical 16 bytes.
-// Source: DESIGN §4.
+// Source: docs/traces.md, Digests.
 func (t *Tensor) Digest(buf []byte) Digest { return DigestOf(t.Format, t.Shape(), t.Bytes(buf)) }
 
 // DigestOf is the Digest of a tensor whose elements are given as bytes.
@@ -67,7 +67,7 @@ func DigestOf(f lowp.Format, shape []int, elements []byte) Digest {
 // sign-extended, codes of eight bits or fewer as the bytes that hold them, XOR over the elements. It is blind to order, pairs and zeros; a
 // Digest beside it is not.
 //
-// Source: FACTS §1.
+// Source: docs/facts.md, Fingerprints.
 func (t *Tensor) XOR() uint64 {
 	var x uint64
 	if t.f32 != nil && t.Format.Bits() <= 8 {

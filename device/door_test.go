@@ -82,7 +82,7 @@ func BenchmarkDoor(b *testing.B) {
 			}
 		})
 	}
-	b.Run("Do alone", func(b *testing.B) { // what FACTS §9 measured: a Call at hand through four closures
+	b.Run("Do alone", func(b *testing.B) { // a Call at hand through four closures
 		d := New(Options{}, idle, idle, idle, idle)
 		c := d.Open("nothing", nothing)
 		b.ReportAllocs()

@@ -16,7 +16,7 @@ import (
 //	MXFP8: y =  Σ_k (a·2^ea)·(b·2^eb)
 //	NVFP4: y = (Σ_k (a·sa)·(b·sb))·(amax_a·amax_b·fl32(1/2688²))           2688 = 6·448
 //
-// Source: FACTS §7; TransformerEngine, whose alpha of NVFP4 products this is.
+// Source: docs/facts.md, Low precision; TransformerEngine, whose alpha of NVFP4 products this is.
 
 // Linear is y = x·W.
 func (d *Device) Linear(label string, x *Tensor, p *Param) *Tensor {

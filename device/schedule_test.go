@@ -184,7 +184,7 @@ func TestCallMatches(t *testing.T) {
 }
 
 func TestPhaseNames(t *testing.T) {
-	require.Equal(t, []string{"init", "fwd", "rec", "bwd", "opt", "load"}, PhaseNames()) // DESIGN §4
+	require.Equal(t, []string{"init", "fwd", "rec", "bwd", "opt", "load"}, PhaseNames()) // docs/traces.md, Records
 	for _, name := range PhaseNames() {
 		p, ok := ParsePhase(name)
 		require.True(t, ok)

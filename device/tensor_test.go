@@ -21,7 +21,7 @@ func tensorOf(f lowp.Format, values ...float64) *Tensor {
 	return t
 }
 
-// Arithmetic that bypasses the door is refused (DESIGN §2); views work.
+// Arithmetic that bypasses the door is refused; views work.
 func TestArithmeticBesideTheDoorIsRefused(t *testing.T) {
 	for _, f := range []lowp.Format{lowp.FP32, lowp.FP64, lowp.INT32} {
 		a, b := NewTensor(f, 2, 2).Dense, NewTensor(f, 2, 2).Dense
@@ -97,7 +97,7 @@ func toFloat(v any) float64 {
 	return float64(v.(int32))
 }
 
-// FACTS §1: torch.hash_tensor mode 0.
+// docs/facts.md, Fingerprints: torch.hash_tensor mode 0.
 func TestXORKnownAnswers(t *testing.T) {
 	inf, negzero := math.Inf(1), math.Copysign(0, -1)
 	for _, c := range []struct {
@@ -129,7 +129,7 @@ func TestXORKnownAnswers(t *testing.T) {
 	}
 }
 
-// What XOR cannot see (FACTS §1), the Digest beside it does.
+// What XOR cannot see (docs/facts.md, Fingerprints), the Digest beside it does.
 func TestDigestSeesWhatXORDoesNot(t *testing.T) {
 	scalar := func(f lowp.Format, shape ...int) *Tensor { return NewTensor(f, shape...) }
 	for name, pair := range map[string][2]*Tensor{
@@ -150,7 +150,7 @@ func TestDigestSeesWhatXORDoesNot(t *testing.T) {
 	require.Equal(t, tensorOf(lowp.BF16, 1, 2).Digest(nil), tensorOf(lowp.BF16, 1, 2).Digest(make([]byte, 1)), "pure")
 }
 
-// The definition of DESIGN §4, with the bytes spelled out here.
+// The definition of docs/traces.md, Digests, with the bytes spelled out here.
 func TestDigestIsItsDefinition(t *testing.T) {
 	values := []float64{1, -2.5, 0.1, 3, 0, -7}
 	for f, element := range map[lowp.Format]func(float64) []byte{

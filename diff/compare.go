@@ -155,7 +155,7 @@ func (r *Report) count(p *pair) {
 	r.ruledOut += p.first
 }
 
-// verdict reads the first mismatch of one rank; see DESIGN §5 for the order of the tests.
+// verdict reads the first mismatch of one rank; see docs/traces.md, Verdicts for the order of the tests.
 func (p *pair) verdict(all *world) (string, []string) {
 	if p.extraB >= 0 {
 		return "missing", []string{fmt.Sprintf("only run B has %s; %s", p.b[p.extraB].Key(), p.lastCommon())}

@@ -54,7 +54,7 @@ func compare(t *testing.T, level string, a, b []trace.Record) *Report {
 	return r
 }
 
-// The rules of DESIGN §5, in their order.
+// The rules of docs/traces.md, Verdicts, in their order.
 func TestReadingRules(t *testing.T) {
 	same := rec("op", "l", "first", nil, l("y=1"))
 	flagged := rec("op", "l", "empty", nil, l("y=1"))

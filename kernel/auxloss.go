@@ -11,7 +11,7 @@ import "firstbit/libm"
 // Shapes:  share P (B·S,E), counts n (B,E).
 // Reduces: CTA c its positions c, c+grid, … by rows; a CTA's columns, the B·E experts of all
 // sequences, by experts; CTAs by ctas, a fold over min(grid, S).
-// Source:  FACTS §5, §6; Megatron Core's fused auxiliary loss, which lays sequences side by side.
+// Source:  docs/facts.md, Model and Kernels; Megatron Core's fused auxiliary loss, which lays sequences side by side.
 func AuxLoss[T libm.Float](share []T, counts []int32, e, grid int, c T, rows func(n int) Fold, experts, ctas Fold, probe func(cta int, partial T)) T {
 	t := len(share) / len(counts)
 	need(experts, len(counts))

@@ -199,7 +199,7 @@ func TestCollectivesAddByTheirOrder(t *testing.T) {
 	require.False(t, places[0].order.Tree(4).Equal(places[1].order.Tree(4)))
 }
 
-// FACTS §3, through the kernel: a bf16 ring rounds at every hop.
+// docs/facts.md, Collectives, through the kernel: a bf16 ring rounds at every hop.
 func TestEveryHopIsRounded(t *testing.T) {
 	x := []float32{256, 1, 1, 1, -256, 1, 1, 1}
 	n := len(x)

@@ -140,7 +140,7 @@ func exps(x []float32) []float32 {
 }
 
 // Special values reach the same bits as the definition: signed zeros, subnormals, overflow; an arithmetic NaN is one class
-// (FACTS §8).
+// (docs/facts.md, Go).
 func TestMatMulOfSpecialValues(t *testing.T) {
 	special := []float32{0, float32(math.Copysign(0, -1)), 1e-45, -1e-40, 3e38, -3e38, float32(math.Inf(1)), 1, -1, 0x1p-126}
 	r := rand.New(rand.NewPCG(7, 8))

@@ -257,7 +257,7 @@ func TestPermuteGradients(t *testing.T) {
 	index := []int32{2, 0, 1, 2, 0, 1} // 3 tokens, 2 slots, 3 experts
 	order, inverse, offsets := make([]int32, 6), make([]int32, 6), make([]int32, 4)
 	Permute(order, inverse, offsets, index, 3, 2)
-	require.Equal(t, []int32{1, 4, 2, 5, 0, 3}, order, "expert-major, token-ascending (FACTS §5)")
+	require.Equal(t, []int32{1, 4, 2, 5, 0, 3}, order, "expert-major, token-ascending (docs/facts.md, Model)")
 	require.Equal(t, []int32{0, 2, 4, 6}, offsets)
 	x, y := normal(r, 3*4), make([]float64, 6*4)
 	checkGrad(t, "dispatch", x, func() []float64 { GatherRows(y, x, order, 2, 4); return y }, func(dy []float64) []float64 {

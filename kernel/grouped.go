@@ -100,7 +100,7 @@ func (t Tiling) Dispatch(tiles []Tile, dispatch []int) {
 // Shapes:  acc, h, dh (R,F), p, dprob (R).
 // Reduces: the columns of a sub-tile by n, a tile's sub-tiles in the direction of its
 // walk, and the tiles of a row block in the order given for it.
-// Source:  FACTS §6; Megatron Core's grouped GEMM with a fused activation.
+// Source:  docs/facts.md, Kernels; Megatron Core's grouped GEMM with a fused activation.
 func GroupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t Tiling, tiles []Tile,
 	n func(n int) Fold, join func(rowBlock int) Fold, probe func(tile Tile, partial []T)) {
 	cols := t.Cols(f)

@@ -7,7 +7,7 @@ import "firstbit/libm"
 //
 // Shapes:  scores (rows,E), bias (E) → sums (rows,g).
 // Reduces: group, by f: n leaves, a group's largest first; of equal ones the lower index.
-// Source:  FACTS §5; Megatron Core's group-limited top-k, n = k/kept; Hugging Face, n = 2.
+// Source:  docs/facts.md, Model; Megatron Core's group-limited top-k, n = k/kept; Hugging Face, n = 2.
 func GroupScores[T libm.Float](sums, scores, bias []T, e, g, n int, f Fold) {
 	need(f, n)
 	value, top := borrow[T](e), borrow[T](n)

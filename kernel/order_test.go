@@ -297,7 +297,7 @@ func every2(x []float32) []float32 {
 	return y
 }
 
-// FACTS §6: which of two equal experts each kernel takes.
+// docs/facts.md, Kernels: which of two equal experts each kernel takes.
 func TestTopKTies(t *testing.T) {
 	for _, c := range []struct{ a, b, naive int }{{1, 2, 2}, {3, 4, 4}, {8, 16, 16}, {1, 32, 32}} {
 		scores := make([]float32, 40)

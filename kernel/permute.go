@@ -6,7 +6,7 @@ import "firstbit/libm"
 //
 // Shapes: index (T,K) → order, inverse (T·K), offsets (E+1). Row r of the permuted batch is slot
 // order[r] = t·K + s; inverse[order[r]] = r; expert e has rows offsets[e] to offsets[e+1].
-// Source: FACTS §5.
+// Source: docs/facts.md, Model.
 func Permute(order, inverse, offsets, index []int32, e, k int) {
 	clear(offsets)
 	for _, x := range index {

@@ -4,7 +4,7 @@ import "math/bits"
 
 // hadamardSigns are the signs that make the transform random, the same in every run.
 //
-// Source: FACTS §7.
+// Source: docs/facts.md, Low precision.
 var hadamardSigns = [NVBlock]float32{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1}
 
 // hadamard is diag(signs)·H/4, H[i,j] = (−1)^(bits that i and j share).
@@ -28,7 +28,7 @@ var hadamard = func() (m [NVBlock * NVBlock]float32) {
 //
 // Shapes:  x (rows,d) → y (rows,d), d a multiple of 16.
 // Reduces: 16, by f.
-// Source:  FACTS §7; TransformerEngine, hadamard_transform.
+// Source:  docs/facts.md, Low precision; TransformerEngine, hadamard_transform.
 func RandomHadamard(y, x []float32, f Fold) {
 	if len(x)%NVBlock != 0 {
 		panic("kernel: a Hadamard transform of rows that are not whole blocks of 16")

@@ -52,7 +52,7 @@ var mxInverse = func() (v [256]float32) {
 //
 // Shapes:  x (rows,d) → codes (rows,d), scales (rows,d/32), codes of e8m0.
 // Reduces: 32, by max.
-// Source:  FACTS §7.
+// Source:  docs/facts.md, Low precision.
 func QuantiseMXRows(codes, scales []byte, x []float32, rule MXRule) {
 	if len(x)%MXBlock != 0 {
 		panic("kernel: MX rows that are not whole blocks of 32")

@@ -11,7 +11,7 @@ import (
 	"firstbit/lowp"
 )
 
-// FACTS §7: amax 225 is 2⁰ by TransformerEngine and 2⁻¹ by OCP, 449 is 2¹ and 2⁰; 448, 224, 1 and 1.75
+// docs/facts.md, Low precision: amax 225 is 2⁰ by TransformerEngine and 2⁻¹ by OCP, 449 is 2¹ and 2⁰; 448, 224, 1 and 1.75
 // agree. And what becomes of 0, ∞ and NaN.
 func TestMXScales(t *testing.T) {
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func mxOnce(x []float32, rule MXRule) (codes, scales []byte, y []float32) {
 	return
 }
 
-// FACTS §7: quantising a dequantised copy drops a block's scale by one code iff 0 < max|q| ≤ 224 under
+// docs/facts.md, Low precision: quantising a dequantised copy drops a block's scale by one code iff 0 < max|q| ≤ 224 under
 // TransformerEngine's rule, in 3 to 5 % of blocks; scales and codes move, values do not. Under OCP's it is idempotent.
 func TestMXTwiceIsNotOnce(t *testing.T) {
 	const blocks = 8192
@@ -83,7 +83,7 @@ func TestMXTwiceIsNotOnce(t *testing.T) {
 	requireSameBits(t, y, y2, "values, of both")
 }
 
-// FACTS §7: a step through bf16 changes 3.2 % of values. A copy is made from the source, not from a copy.
+// docs/facts.md, Low precision: a step through bf16 changes 3.2 % of values. A copy is made from the source, not from a copy.
 func TestMXFromBF16IsAnother(t *testing.T) {
 	x := random32(rand.New(rand.NewPCG(7, 2)), 8192*MXBlock)
 	_, _, y := mxOnce(x, MXUp)

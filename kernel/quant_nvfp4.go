@@ -13,7 +13,7 @@ const NVBlock = 16
 //
 //	S = 448·6/amax, and 1 when amax is 0
 //
-// Source: FACTS §7.
+// Source: docs/facts.md, Low precision.
 func NVTensorScale(amax float32) float32 {
 	s := min(float32(448*6)/amax, math.MaxFloat32)
 	if amax == 0 || s == 0 {
@@ -26,7 +26,7 @@ func NVTensorScale(amax float32) float32 {
 //
 //	s = E4M3(amax·(S·fl32(1/6))) ;  factor = min(1/(s·(1/S)), FLT_MAX)
 //
-// Source: FACTS §7. A division by 6 would give other codes.
+// Source: docs/facts.md, Low precision. A division by 6 would give other codes.
 func NVBlockScale(amax, tensor float32) (code byte, factor float32) {
 	return nvBlockScale(amax, tensor*(1.0/6), 1/tensor)
 }
@@ -47,7 +47,7 @@ func nvBlockScale(amax, sixth, inverse float32) (code byte, factor float32) {
 //
 // Shapes:  x (rows,d), words (rows,d) or nil → codes (rows,d/2) bytes, scales (rows,d/16), codes of e4m3.
 // Reduces: 16, by max.
-// Source:  FACTS §7.
+// Source:  docs/facts.md, Low precision.
 func QuantiseNVFP4(codes, scales []byte, x []float32, tensor float32, words []uint32) {
 	if len(x)%NVBlock != 0 || words != nil && len(words) != len(x) {
 		panic("kernel: NVFP4 rows that are not whole blocks of 16, or not a word an element")

@@ -18,7 +18,7 @@ func nvOnce(x []float32, words []uint32) (codes, scales []byte, y []float32) {
 	return
 }
 
-// FACTS §7: the two levels of scales, where a tensor or a block is zero, and where 1/s is past float32.
+// docs/facts.md, Low precision: the two levels of scales, where a tensor or a block is zero, and where 1/s is past float32.
 func TestNVScales(t *testing.T) {
 	require.Equal(t, float32(2688), NVTensorScale(1))
 	require.Equal(t, float32(1), NVTensorScale(0))
@@ -41,7 +41,7 @@ func TestNVScales(t *testing.T) {
 	require.Equal(t, make([]float32, 32), y)
 }
 
-// FACTS §7: S is multiplied with the float32 next to 1/6; a division by 6 has other codes. All pairs of a
+// docs/facts.md, Low precision: S is multiplied with the float32 next to 1/6; a division by 6 has other codes. All pairs of a
 // tensor's amax between 1 and 2 and a block's amax, in bf16, as activations are.
 func TestNVBlockScaleIsNotADivision(t *testing.T) {
 	differ := 0
@@ -154,7 +154,7 @@ func TestRandomHadamard(t *testing.T) {
 		require.True(t, gram[i] == 0 || gram[i] == 1)
 	}
 	for i, s := range []float32{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1} {
-		require.Equal(t, s/4, hadamard[i*NVBlock], "FACTS §7: the fixed signs")
+		require.Equal(t, s/4, hadamard[i*NVBlock], "docs/facts.md, Low precision: the fixed signs")
 		for j := range NVBlock {
 			require.Equal(t, float32(0.25), max(hadamard[i*NVBlock+j], -hadamard[i*NVBlock+j]))
 		}

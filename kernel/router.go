@@ -50,7 +50,7 @@ func SoftmaxBackward[T libm.Float](dx, dy, y []T, e int, f Fold) {
 // Tie says which of two equal experts a top-k kernel takes.
 type Tie uint8
 
-// The tie rules of the two public kernels (FACTS §6).
+// The tie rules of the two public kernels (docs/facts.md, Kernels).
 const (
 	TieLow   Tie = iota // the radix kernel: the lower index
 	TieNaive            // the naive kernel: the lower (bit-reverse5(index mod 32), index div 32)
@@ -142,7 +142,7 @@ func GatherBackward[T libm.Float](dscores, dp []T, index []int32, e, k int) {
 	}
 }
 
-const tinyShare = 1e-20 // keeps a row of zero scores from dividing by zero (FACTS §5)
+const tinyShare = 1e-20 // keeps a row of zero scores from dividing by zero (docs/facts.md, Model)
 
 // Normalize is p = scaling·s/(Σ_slots s + 1e-20).
 //

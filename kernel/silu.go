@@ -32,7 +32,7 @@ func sigmoids[T libm.Float](x []T) *[]T {
 //
 // Shapes:  x, z (rows,G·d), w (G·d) → y (rows,G·d), rstd (rows,G).
 // Reduces: d, by f.
-// Source:  FACTS §5; the gate comes before the norm.
+// Source:  docs/facts.md, Model; the gate comes before the norm.
 func GatedNorm[T libm.Float](y, rstd, x, z, w []T, d int, eps T, f Fold) {
 	g := gated(x, z)
 	defer giveBack(g)

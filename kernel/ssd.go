@@ -27,7 +27,7 @@ type SSDFolds struct {
 //
 // Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H), begin (B,H,P,N) or nil → y (B·T,H·P), last (B,H,P,N).
 // Reduces: N, in order.
-// Source:  Dao & Gu 2024, "Transformers are SSMs"; FACTS §5.
+// Source:  Dao & Gu 2024, "Transformers are SSMs"; docs/facts.md, Model.
 func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape) {
 	clear(last)
 	copy(last, begin)

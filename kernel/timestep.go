@@ -7,7 +7,7 @@ import "firstbit/libm"
 //	dt = max(softplus(raw + bias), least) ;  la = dt·A, A = −exp(a_log)
 //
 // Shapes:  raw (rows,H), bias, aLog (H) → dt, la (rows,H).
-// Source:  FACTS §5; least is Hugging Face's time_step_min, 0 elsewhere.
+// Source:  docs/facts.md, Model; least is Hugging Face's time_step_min, 0 elsewhere.
 func TimeStep[T libm.Float](dt, la, raw, bias, aLog []T, least T) {
 	heads := len(bias)
 	for h := range heads {

@@ -36,7 +36,7 @@ func sorted(s []float32, tie Tie) []int32 {
 	for i := range index {
 		index[i] = int32(i)
 	}
-	key := func(i int32) int { // FACTS §6
+	key := func(i int32) int { // docs/facts.md, Kernels
 		if tie == TieLow {
 			return int(i)
 		}

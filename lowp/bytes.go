@@ -9,7 +9,7 @@ import (
 // AppendBytes appends the elements' codes, row-major, little-endian, each at the width of f: of
 // e2m1 two a byte, the first in the low nibble, and zeros above the last of an odd number.
 //
-// Source: DESIGN §4, the elements of a digest.
+// Source: docs/traces.md, Digests.
 func (f Format) AppendBytes(dst []byte, x []float32) []byte {
 	switch f.small().bits {
 	case 32:
@@ -67,7 +67,7 @@ func (f Format) FromBytes(b []byte) []float32 {
 // XORCodes is the XOR of bytes as int8, sign-extended: torch.hash_tensor of formats of a byte and less, which
 // are taken as int8.
 //
-// Source: FACTS §1; DESIGN §4.
+// Source: docs/facts.md, Fingerprints; docs/traces.md, Digests.
 func XORCodes(b []byte) uint64 {
 	var x int8
 	for _, c := range b {

@@ -163,7 +163,7 @@ func TestEncodeIsMlDtypesNegativeControl(t *testing.T) {
 	require.Positive(t, n, "what does not saturate")
 }
 
-// FACTS §7: the ties of e2m1, and what the others do at their ends.
+// docs/facts.md, Low precision: the ties of e2m1, and what the others do at their ends.
 func TestKnownConversions(t *testing.T) {
 	inf, nan, negzero := float32(math.Inf(1)), float32(math.NaN()), float32(math.Copysign(0, -1))
 	for _, k := range []struct {
@@ -263,7 +263,7 @@ func TestBytesOfSmallFormats(t *testing.T) {
 	require.Equal(t, []float32{1, -2, 6, 0}, E2M1.FromBytes([]byte{0xc2, 0x07}))
 	require.Equal(t, []byte{127, 0}, E8M0.AppendBytes(nil, []float32{1, 0}))
 	require.Equal(t, []float32{1, 0x1p-127}, E8M0.FromBytes([]byte{127, 0}))
-	// FACTS §1: int8 [−128], int [−3,−2,−1,0], and codes of e4m3 and of packed e2m1.
+	// docs/facts.md, Fingerprints: int8 [−128], int [−3,−2,−1,0], and codes of e4m3 and of packed e2m1.
 	for _, c := range []struct {
 		b    []byte
 		want uint64

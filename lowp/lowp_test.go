@@ -62,7 +62,7 @@ func TestKnownCodes(t *testing.T) {
 	} {
 		require.Equal(t, k.c, k.f.Encode(k.x), "%v %v", k.f, k.x)
 	}
-	require.Equal(t, float32(0.10009765625), BF16.Round(0.1), "FACTS §1: bf16 0.1")
+	require.Equal(t, float32(0.10009765625), BF16.Round(0.1), "docs/facts.md, Fingerprints: bf16 0.1")
 	require.Equal(t, float32(65504), FP16.Round(65519))
 	require.True(t, math.IsInf(float64(FP16.Round(65520)), 1), "the largest value and half a step")
 	require.True(t, math.IsInf(float64(BF16.Round(-math.MaxFloat32)), -1))

@@ -20,7 +20,7 @@ func Power(x float32) uint8 {
 // PowerUp is the smallest code of E8M0 whose value is not below x: NaN is NaN, ∞ the largest code,
 // 0 the smallest. The sign is not looked at.
 //
-// Source: FACTS §7; TransformerEngine, float_to_e8m0.
+// Source: docs/facts.md, Low precision; TransformerEngine, float_to_e8m0.
 func PowerUp(x float32) uint8 {
 	b := math.Float32bits(x) &^ (1 << 31)
 	switch {

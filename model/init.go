@@ -41,11 +41,11 @@ func constant(_ *rng.Stream, v, _ float64) float64 { return v }
 
 func uniform(s *rng.Stream, lo, hi float64) float64 { return lo + float64((hi-lo)*s.Float64()) }
 
-// logUniform is log U(lo, hi). Source: Mamba's A_log; FACTS §5.
+// logUniform is log U(lo, hi). Source: Mamba's A_log; docs/facts.md, Model.
 func logUniform(s *rng.Stream, lo, hi float64) float64 { return libm.Log(uniform(s, lo, hi)) }
 
 // inverseSoftplus is the bias whose softplus is exp(U(log lo, log hi)), at least 1e-4.
-// Source: Mamba's dt_bias; FACTS §5.
+// Source: Mamba's dt_bias; docs/facts.md, Model.
 func inverseSoftplus(s *rng.Stream, lo, hi float64) float64 {
 	dt := max(libm.Exp(uniform(s, libm.Log(lo), libm.Log(hi))), 1e-4)
 	return dt + libm.Log(-libm.Exp(-dt)+1)
@@ -56,7 +56,7 @@ type Streams func(name string) *rng.Stream
 
 // Init seeds the model's streams and draws every weight from a stream of its own name, "init." and the
 // weight's, so that no weight depends on which others there are or where they live. Linear weights are N(0, init_std²), divided by
-// √(2L) where a layer writes to the residual; norms are ones; Mamba's are as FACTS §5 has them.
+// √(2L) where a layer writes to the residual; norms are ones; Mamba's are as docs/facts.md, Model has them.
 func (w *Weights) Init(dev *device.Device, streams Streams) {
 	main, _ := w.Layers()
 	residual := 1 / math.Sqrt(2*float64(len(main)))

@@ -30,7 +30,7 @@ func (c MTPConfig) validate() error {
 //	h'_t = norm(layers([enorm(embed(token_{t+k})), hnorm(h_t)]·proj))
 //
 // Shapes: h (B·T,D), proj (2·D,D) → h' (B·T,D).
-// Source: FACTS §5; DeepSeek-AI 2024, "DeepSeek-V3 technical report", §2.2.
+// Source: docs/facts.md, Model; DeepSeek-AI 2024, "DeepSeek-V3 technical report", §2.2.
 type Depth struct {
 	Embed              Embedding
 	ENorm, HNorm, Norm RMSNorm

@@ -12,7 +12,7 @@ var (
 	shareKernel = &device.Kernel{Name: "prob_share", Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run: device.Width(runShare[float32], runShare[float64])}
 	countsKernel = &device.Kernel{Name: "counts", Run: runCounts}
-	// The fused loss of FACTS §6: a grid of CTAs, each adding its partial to the total as it comes.
+	// The fused loss of docs/facts.md, Kernels: a grid of CTAs, each adding its partial to the total as it comes.
 	auxKernel = &device.Kernel{Name: "fused_aux_loss",
 		Fixed:     reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:seq/fp32; sequences:seq/fp32; by=position|sequence; grid=8"),
 		Fast:      reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:arrival/fp32; sequences:seq/fp32; by=position|sequence; grid=8"),
@@ -32,7 +32,7 @@ var (
 //
 // n counts the choices of the unbiased scores over all experts, groups or not; T the tokens
 // of the microbatch, on however many ranks these are. By sequence, T and n are a sequence's and aux is the mean over sequences.
-// Source: FACTS §5, §6; Megatron Core chooses for the loss without groups.
+// Source: docs/facts.md, Model and Kernels; Megatron Core chooses for the loss without groups.
 func (r *Router) Losses(dev *device.Device) (aux, z *device.Tensor) {
 	f := r.scores.Format
 	r.allLogits, r.allScores = r.gatherRows(dev, "logits", r.logits), r.gatherRows(dev, "scores", r.scores)

@@ -23,7 +23,7 @@ func (r *Router) CountTokens(dev *device.Device) {
 //
 //	bias_i += rate·sign(mean(n) − n_i)
 //
-// Source: FACTS §5.
+// Source: docs/facts.md, Model.
 func (r *Router) UpdateBias(dev *device.Device) {
 	c := dev.Open("bias", biasKernel)
 	c.Read("bias", r.Bias)

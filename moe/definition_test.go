@@ -11,7 +11,7 @@ import (
 	"firstbit/lowp"
 )
 
-// The layer by its formula, one token and one expert at a time (FACTS §5, §6).
+// The layer by its formula, one token and one expert at a time (docs/facts.md, Model and Kernels).
 func TestLayerIsItsDefinition(t *testing.T) {
 	for _, router := range []string{"sigmoid", "softmax"} {
 		for _, k := range []int{1, 2, 3} {

@@ -16,7 +16,7 @@ import (
 //	h = x·W1_e ;  a = p·relu²(h) ;  y = a·W2_e
 //
 // Shapes: x (R,D), p (R), W1 (E,D,F), W2 (E,F,D) → y (R,D); L in place of D behind a Latent.
-// Source: FACTS §6, as Megatron Core does it.
+// Source: docs/facts.md, Kernels, as Megatron Core does it.
 type Experts struct {
 	Config
 	W1, W2 *device.Param

@@ -20,7 +20,7 @@ var (
 // keptGroups are the groups a token chooses within: those with the largest sums of their best
 // biased scores.
 //
-// Source: FACTS §5.
+// Source: docs/facts.md, Model.
 func (r *Router) keptGroups(dev *device.Device) *device.Tensor {
 	c := dev.Open("group_scores", groupScores)
 	c.Read("scores", r.chosenBy())

@@ -9,7 +9,7 @@ import "firstbit/device"
 // The router and the shared expert see x. A nil Latent leaves everything as wide as it is.
 //
 // Shapes: Down (D,L), Up (L,D).
-// Source: FACTS §5; Megatron Core's latent projections around dispatch and combine.
+// Source: docs/facts.md, Model; Megatron Core's latent projections around dispatch and combine.
 type Latent struct {
 	Down, Up *device.Param
 

@@ -177,7 +177,7 @@ func largestAt(x []float64) (at int) {
 	return at
 }
 
-// bias_i += rate·sign(mean(n) − n_i), and a new count begins (FACTS §5).
+// bias_i += rate·sign(mean(n) − n_i), and a new count begins (docs/facts.md, Model).
 func TestUpdateBias(t *testing.T) {
 	for _, c := range []struct {
 		n    []int32

@@ -104,7 +104,7 @@ func (d dprobRun) terms(row int) []float32 {
 	return x
 }
 
-// FACTS §6: dprob's bits are its tiles' arrival and each tile's direction, and nothing else.
+// docs/facts.md, Kernels: dprob's bits are its tiles' arrival and each tile's direction, and nothing else.
 func TestDProbIsItsTree(t *testing.T) {
 	bits := map[string]map[uint64]bool{}
 	for _, plan := range []string{
@@ -182,7 +182,7 @@ func watchAux(t *testing.T, plan string, seed uint64) (loss float32, partials []
 	return loss, partials, ctas
 }
 
-// FACTS §6: the loss is its CTAs' partials in the order they come; in a fixed order the bits still depend on the grid.
+// docs/facts.md, Kernels: the loss is its CTAs' partials in the order they come; in a fixed order the bits still depend on the grid.
 func TestAuxLossIsItsCTAs(t *testing.T) {
 	seen := map[string]map[float32]bool{}
 	for _, plan := range []string{"ctas:seq; grid=4", "ctas:reverse; grid=4", "ctas:arrival; grid=7", "ctas:seq; grid=7", "ctas:seq; grid=132"} {
@@ -206,7 +206,7 @@ func TestAuxLossIsItsCTAs(t *testing.T) {
 	require.Equal(t, seen["ctas:seq; grid=7"], seen["ctas:seq; grid=132"], "no more CTAs than rows")
 }
 
-// FACTS §6: of two experts with the same weights, so the same scores, the radix kernel takes the lower and the
+// docs/facts.md, Kernels: of two experts with the same weights, so the same scores, the radix kernel takes the lower and the
 // fused one by bit reversal; a rule for ties cures it.
 func TestTiesFollowTheKernel(t *testing.T) {
 	for plan, want := range map[string]int32{

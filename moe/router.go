@@ -19,7 +19,7 @@ import (
 // With softmax_topk the K largest of logits + bias are chosen and p = scaling·softmax over them.
 //
 // Shapes: x (T,D), W (E,D) → index (T,K), p (T,K).
-// Source: FACTS §5.
+// Source: docs/facts.md, Model.
 type Router struct {
 	Config
 	W    *device.Param

@@ -115,7 +115,7 @@ func TestAuxLossBySequenceIsItsCTAs(t *testing.T) {
 }
 
 // Of two groups with the same scores the kernels keep different ones, as of two experts, in one group or
-// without any (FACTS §6); a rule cures both.
+// without any (docs/facts.md, Kernels); a rule cures both.
 func TestGroupTiesFollowTheKernel(t *testing.T) {
 	for _, want := range []struct {
 		plan              string

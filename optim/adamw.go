@@ -60,7 +60,7 @@ var (
 //	w    -= lr·decay·w + lr·m̂/(√v̂+ε)
 //
 // It returns the norm, one element. step counts from 1.
-// Source: Loshchilov & Hutter 2019, decay first as in PyTorch; FACTS §4 for the clipping.
+// Source: Loshchilov & Hutter 2019, decay first as in PyTorch; docs/facts.md, Training step for the clipping.
 func (a *AdamW) Step(dev *device.Device, step int, rate float64) *device.Tensor {
 	norm := a.norm(dev.In("grad_norm"))
 	opt := dev.In("optim")

@@ -135,7 +135,7 @@ func TestFirstStepIsTheSign(t *testing.T) {
 	}
 }
 
-// FACTS §4: coef = clip/(norm+1e-6), at most 1; a norm below the clip changes no bit of the gradient.
+// docs/facts.md, Training step: coef = clip/(norm+1e-6), at most 1; a norm below the clip changes no bit of the gradient.
 func TestClipping(t *testing.T) {
 	moment := func(clip, g float64) float64 {
 		c := base

@@ -12,7 +12,7 @@ import (
 // Distributed is AdamW over ranks, each of which updates a shard of its parameters: gradients are added bucket by bucket into
 // shards over the ranks that have the same parameters, the shards' weights are updated and gathered again.
 //
-// Source: FACTS §4; Rajbhandari et al. 2020, "ZeRO".
+// Source: docs/facts.md, Training step; Rajbhandari et al. 2020, "ZeRO".
 type Distributed struct {
 	Config
 	Buckets []*Bucket

@@ -247,7 +247,7 @@ func TestCollectivesAreTheirDefinition(t *testing.T) {
 	require.Greater(t, moved, 300, "the comparison must be able to fail")
 }
 
-// FACTS §3, known answers, through the collectives themselves: chunk c of a ring is element c of as many as ranks.
+// docs/facts.md, Collectives, known answers, through the collectives themselves: chunk c of a ring is element c of as many as ranks.
 func TestKnownAnswersOfCollectives(t *testing.T) {
 	for _, k := range []struct {
 		f                lowp.Format
@@ -297,7 +297,7 @@ func TestKnownAnswersOfCollectives(t *testing.T) {
 	}
 }
 
-// The last line of FACTS §3's table is in bits.
+// The last line of docs/facts.md, Collectives's table is in bits.
 func TestKnownBitsOfTheRing(t *testing.T) {
 	x := []float64{.1, .2, .3, .4}
 	for plan, want := range map[string][]string{
@@ -321,7 +321,7 @@ func TestKnownBitsOfTheRing(t *testing.T) {
 	}
 }
 
-// FACTS §3 writes the double binary trees of 4, 5 and 8 ranks out.
+// docs/facts.md, Collectives writes the double binary trees of 4, 5 and 8 ranks out.
 func TestTheTreesAreThoseOfNCCL(t *testing.T) {
 	for n, want := range map[int][2]string{
 		4: {"(0 ((2 1) 3))", "(3 ((1 2) 0))"},

@@ -33,7 +33,7 @@ func TestNodesOfAGroup(t *testing.T) {
 	}
 }
 
-// A chain inside a node adds (((x3 + x2) + x1) + x0), the tree over four nodes x0 + ((x2 + x1) + x3) (FACTS §3).
+// A chain inside a node adds (((x3 + x2) + x1) + x0), the tree over four nodes x0 + ((x2 + x1) + x3) (docs/facts.md, Collectives).
 func TestTreesGoOverTheNodesOfAGroup(t *testing.T) {
 	for _, c := range []struct {
 		layout Layout

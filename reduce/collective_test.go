@@ -11,7 +11,7 @@ import (
 	"firstbit/lowp"
 )
 
-// FACTS §3: the trees printed there.
+// docs/facts.md, Collectives: the trees printed there.
 func TestDoubleBinaryTreesAreThePrintedOnes(t *testing.T) {
 	for n, want := range map[int][2]string{
 		4: {"(0 ((2 1) 3))", "(3 ((1 2) 0))"},
@@ -26,7 +26,7 @@ func TestDoubleBinaryTreesAreThePrintedOnes(t *testing.T) {
 	}
 }
 
-// FACTS §3: the known answers. Every partial sum is rounded to the tensor's format. Columns: chunks of a ring, the two
+// docs/facts.md, Collectives: the known answers. Every partial sum is rounded to the tensor's format. Columns: chunks of a ring, the two
 // trees, rank order, and the exact sum.
 func TestCollectivesKnownAnswers(t *testing.T) {
 	const u = 0x1p-8

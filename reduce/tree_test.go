@@ -49,7 +49,7 @@ func TestMeasures(t *testing.T) {
 	require.Equal(t, 0, Tree{Leaf: 0}.Depth())
 }
 
-// The order is the result: FACTS §3, rank order and the trees on f32 [2^24,1,1,1].
+// The order is the result: docs/facts.md, Collectives, rank order and the trees on f32 [2^24,1,1,1].
 func TestSumIsByTheTree(t *testing.T) {
 	x := []float32{1 << 24, 1, 1, 1}
 	require.Equal(t, float32(1<<24), Seq.Tree(4).Sum(x, lowp.FP32))

@@ -19,7 +19,7 @@ import (
 // Shapes: in (B·T,D), in_proj (D,I+C+H), conv (C,K), conv bias (C), dt_bias, a_log, d (H),
 // norm (I), out_proj (I,D) → out (B·T,D). in_proj's columns lie group by group, a group's z, x, b, c and dt
 // together, and the convolution's channels likewise (Config.Columns, Config.ConvChannels).
-// Source: Dao & Gu 2024, "Transformers are SSMs"; FACTS §5.
+// Source: Dao & Gu 2024, "Transformers are SSMs"; docs/facts.md, Model.
 type Mamba struct {
 	Config
 	InProj, Conv, ConvBias, DTBias, ALog, Skip, Norm, OutProj *device.Param

@@ -58,7 +58,7 @@ func TestRecordsAreTheContract(t *testing.T) {
 	require.Equal(t, Key{0, 1, 0, "fwd", "op", "layers.0", "b", 0}, b.Key())
 	require.Equal(t, "fwd layers.0.a", *b.In[0].From)
 	require.Equal(t, []int{2, 3}, b.In[0].Shape)
-	require.Equal(t, "4008000000000000", b.In[0].XOR, "3.0 as float64 bits (FACTS §1)")
+	require.Equal(t, "4008000000000000", b.In[0].XOR, "3.0 as float64 bits (docs/facts.md, Fingerprints)")
 	require.Len(t, b.In[0].Digest, 32)
 	require.Equal(t, b.In[0].Digest, records[0].Out[0].Digest, "what was written is what is read")
 	require.Equal(t, 0.5, *b.In[1].Value)

@@ -43,7 +43,7 @@ const (
 //
 // A reduce-scatter has no tree.
 //
-// Source: FACTS §3.
+// Source: docs/facts.md, Collectives.
 func Choose(kernel string, bytes, ranks, nodes int) (order string, channels int) {
 	channels = max(1, min(mostChannels, bytes/channelBytes))
 	best := math.Inf(1)
