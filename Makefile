@@ -1,4 +1,4 @@
-.PHONY: help test check arch fuzz kill golden learn precision bench parity notebooks
+.PHONY: docs help test check arch fuzz kill golden learn precision bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -18,22 +18,25 @@ fuzz: ## every fuzz target for ten seconds
 kill: ## kill runs that save 1000 times, whenever, and continue them
 	scripts/kill.sh 1000
 
-golden: ## rewrite the golden fingerprints and the README's outputs and tables
+golden: ## rewrite the golden fingerprints and the outputs and tables of README.md and docs/
 	go test ./experiments -run Golden -rewrite
 	go test ./parity -run 'TestParity$$' -rewrite
-	go test ./cmd/firstbit -run README -rewrite
+	go test ./cmd/firstbit -run TestDocs -rewrite
 
 parity: ## make the reference files of parity/testdata again, and load what firstbit writes in transformers
 	scripts/parity.sh
 
+docs: ## run every command of README.md and docs/
+	scripts/docs.sh
+
 notebooks: ## execute the notebooks and compare what they print; scripts/notebooks.sh --rewrite takes the new outputs
 	scripts/notebooks.sh
 
-learn: ## train the hybrid, attention alone and Mamba alone; rewrite the README's table
+learn: ## train the hybrid, attention alone and Mamba alone; rewrite the table in docs/model.md
 	scripts/learn.sh
 
-precision: ## train in every precision; rewrite the README's table and docs/precision.svg
+precision: ## train in every precision; rewrite docs/precision.md and its plot
 	scripts/precision.sh
 
-bench: ## run the benchmarks and rewrite the README's cost table
+bench: ## run the benchmarks and rewrite docs/cost.md
 	scripts/bench.sh

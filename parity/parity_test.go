@@ -23,7 +23,7 @@ import (
 	"firstbit/moe"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the README's summary")
+var rewrite = flag.Bool("rewrite", false, "rewrite the summary in docs/model.md")
 
 // How far a tensor may be from the reference, relative to the largest element of the latter.
 const (
@@ -269,7 +269,7 @@ func TestParity(t *testing.T) {
 	if t.Failed() || len(table) != len(references)+2 { // a part of the references alone has no summary
 		return
 	}
-	const readme, begin, end = "../README.md", "<!-- begin parity -->\n", "<!-- end parity -->"
+	const readme, begin, end = "../docs/model.md", "<!-- begin parity -->\n", "<!-- end parity -->"
 	page, err := os.ReadFile(readme)
 	require.NoError(t, err)
 	head, rest, ok := strings.Cut(string(page), begin)
@@ -281,5 +281,5 @@ func TestParity(t *testing.T) {
 		require.NoError(t, os.WriteFile(readme, []byte(head+begin+want+end+tail), 0o644))
 		return
 	}
-	require.Equal(t, want, body, "make golden writes the README's summary")
+	require.Equal(t, want, body, "make golden writes the summary in docs/model.md")
 }

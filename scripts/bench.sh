@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the benchmarks and writes the cost table between the README's markers. Every figure is
+# Runs the benchmarks and writes the cost table between the markers of docs/cost.md. Every figure is
 # the median of three; ratios are of figures taken in one run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -60,5 +60,5 @@ cat "$dir/table"
 awk -v table="$dir/table" '
   /<!-- begin bench -->/ { print; while ((getline line < table) > 0) print line; skip = 1; next }
   /<!-- end bench -->/ { skip = 0 }
-  !skip { print }' README.md >"$dir/README.md"
-cp "$dir/README.md" README.md
+  !skip { print }' docs/cost.md >"$dir/page"
+cp "$dir/page" docs/cost.md

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains the hybrid, an attention-only and a Mamba-only model of as many parameters, three seeds
-# each, and writes the table of their final losses between the README's markers.
+# each, and writes the table of their final losses between the markers of docs/model.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,5 +23,5 @@ cat "$dir/table"
 awk -v table="$dir/table" '
   /<!-- begin learning -->/ { print; while ((getline line < table) > 0) print line; skip = 1; next }
   /<!-- end learning -->/ { skip = 0 }
-  !skip { print }' README.md >"$dir/README.md"
-cp "$dir/README.md" README.md
+  !skip { print }' docs/model.md >"$dir/page"
+cp "$dir/page" docs/model.md

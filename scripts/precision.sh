@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains preset small for 300 steps in every precision, and writes the table of their losses beside fp32's between the
-# README's markers and their curves into docs/precision.svg. Exits 1 if one ends farther from fp32 than it may: bf16 1 %,
+# the markers of docs/precision.md and their curves into docs/precision.svg. Exits 1 if one ends farther from fp32 than it may: bf16 1 %,
 # fp8 and mxfp8 3 %, nvfp4 5 %. The virtual environment for the plot lies outside the repository and is kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,6 +24,6 @@ cat "$dir/table"
 awk -v table="$dir/table" '
   /<!-- begin precision -->/ { print; while ((getline line < table) > 0) print line; skip = 1; next }
   /<!-- end precision -->/ { skip = 0 }
-  !skip { print }' README.md >"$dir/README.md"
-cp "$dir/README.md" README.md
+  !skip { print }' docs/precision.md >"$dir/page"
+cp "$dir/page" docs/precision.md
 exit $status
