@@ -6,6 +6,9 @@ help: ## list the targets
 test: ## the tests
 	go test ./...
 
+mutants: ## change the product in a hundred places, one at a time, and rewrite the table of the tests that catch it
+	go run ./scripts/mutants
+
 check: ## vet, gofmt, the race detector, the search for fused instructions
 	scripts/check.sh
 
