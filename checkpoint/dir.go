@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"firstbit/files"
 	"firstbit/lowp"
 	"firstbit/model"
 )
@@ -26,7 +27,7 @@ const (
 // ReadConfig is the shape of a nemotron_h folder's model. What its config.json does not say is base's.
 func ReadConfig(dir string, base model.Config) (model.Config, error) {
 	path := filepath.Join(dir, configFile)
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, textMost)
 	if err != nil {
 		return base, fmt.Errorf("checkpoint %s: %w", path, cause(err))
 	}
@@ -53,7 +54,7 @@ func OpenHF(dir string, base model.Config, format lowp.Format) (*model.Model, er
 
 // LoadDir sets a model's weights and router biases to those of a nemotron_h folder.
 func LoadDir(dir string, m *model.Model) error {
-	f, err := ReadWeights(dir)
+	f, err := ReadWeights(dir, m)
 	if err != nil {
 		return err
 	}
@@ -63,11 +64,12 @@ func LoadDir(dir string, m *model.Model) error {
 	return nil
 }
 
-// ReadWeights reads a folder's one file of weights, or all that its index names.
-func ReadWeights(dir string) (*File, error) {
-	text, err := os.ReadFile(filepath.Join(dir, indexFile))
+// ReadWeights reads a folder's one file of weights for a model, or all that its index names.
+func ReadWeights(dir string, m *model.Model) (*File, error) {
+	most := weightsLimit(m)
+	text, err := files.Read(filepath.Join(dir, indexFile), most.Header)
 	if errors.Is(err, os.ErrNotExist) {
-		return ReadFile(filepath.Join(dir, weightsFile))
+		return ReadFile(filepath.Join(dir, weightsFile), most)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", filepath.Join(dir, indexFile), cause(err))
@@ -83,9 +85,12 @@ func ReadWeights(dir string) (*File, error) {
 		if filepath.Base(name) != name {
 			return nil, fmt.Errorf("checkpoint %s: %q: must be a file of the same folder", filepath.Join(dir, indexFile), name)
 		}
-		f, err := ReadFile(filepath.Join(dir, name))
+		f, err := ReadFile(filepath.Join(dir, name), most)
 		if err != nil {
 			return nil, err
+		}
+		for _, t := range f.Tensors {
+			most.Bytes -= int64(len(t.data)) // the bound is of all files together
 		}
 		all.Tensors = append(all.Tensors, f.Tensors...)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nlpodyssey/safetensors"
 
 	"firstbit/device"
+	"firstbit/files"
 	"firstbit/lowp"
 )
 
@@ -41,20 +42,25 @@ var formats = []struct {
 }{{safetensors.F64, lowp.FP64}, {safetensors.F32, lowp.FP32}, {safetensors.BF16, lowp.BF16}, {safetensors.F16, lowp.FP16}, {safetensors.I32, lowp.INT32}}
 
 // ReadFile reads a whole file.
-func ReadFile(path string) (*File, error) {
-	b, err := os.ReadFile(path)
+func ReadFile(path string, most Limit) (*File, error) {
+	b, err := files.Read(path, most.Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", path, cause(err))
 	}
-	f, err := Decode(b)
+	f, err := Decode(b, most.Header)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
 	}
 	return f, nil
 }
 
-// Decode parses a file's bytes and keeps them.
-func Decode(b []byte) (*File, error) {
+// Decode parses a file's bytes, of which the header is at most so many, and keeps them.
+func Decode(b []byte, header int64) (*File, error) {
+	if len(b) >= 8 {
+		if n := binary.LittleEndian.Uint64(b); n > uint64(header) {
+			return nil, fmt.Errorf("is no safetensors file: a header of %d bytes: must be at most %d", n, header)
+		}
+	}
 	parsed, err := safetensors.Deserialize(b)
 	if err != nil {
 		return nil, fmt.Errorf("is no safetensors file: %w", err)

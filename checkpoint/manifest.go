@@ -111,6 +111,9 @@ func (m *Manifest) check() error {
 		if f.Name != rankFile(rank) {
 			return fmt.Errorf("files: %q: must be %s", f.Name, rankFile(rank))
 		}
+		if err := f.check(); err != nil {
+			return fmt.Errorf("files: %s: %w", f.Name, err)
+		}
 	}
 	return nil
 }

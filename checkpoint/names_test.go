@@ -63,7 +63,7 @@ func TestWeightsRoundTrip(t *testing.T) {
 			}{{Tensors, Load}, {HFTensors, LoadHF}} {
 				path := filepath.Join(t.TempDir(), "x.safetensors")
 				require.NoError(t, WriteFile(path, way.tensors(m)))
-				file, err := ReadFile(path)
+				file, err := ReadFile(path, roomy)
 				require.NoError(t, err)
 				n := counted(t, c, f, 5000)
 				require.NotEqual(t, all(m), all(n), "negative control")
@@ -79,7 +79,7 @@ func TestHFLayouts(t *testing.T) {
 	m := counted(t, small(), lowp.FP32, 0)
 	b, err := Encode(HFTensors(m))
 	require.NoError(t, err)
-	f, err := Decode(b)
+	f, err := Decode(b, roomy.Header)
 	require.NoError(t, err)
 	at := func(name string, shape []int, i int) float64 {
 		x, ok := f.Tensor(name)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"firstbit/files"
 )
 
 const manifestFile = "manifest.json"
@@ -81,7 +83,7 @@ func Open(dir string) (*Checkpoint, error) {
 // ReadManifest reads what a checkpoint's manifest says.
 func ReadManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestFile)
-	b, err := os.ReadFile(path)
+	b, err := files.Read(path, manifestLimit(dir))
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", path, cause(err))
 	}
@@ -93,6 +95,15 @@ func ReadManifest(dir string) (*Manifest, error) {
 		return nil, fmt.Errorf("checkpoint %s: step: %d: the folder's name says %d", path, m.Step, step)
 	}
 	return m, nil
+}
+
+// manifestLimit bounds a manifest by the number of ranks whose files lie beside it.
+func manifestLimit(dir string) int64 {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return manifestBase // reading says so
+	}
+	return min(manifestBase+manifestEach*int64(len(entries)), manifestMost)
 }
 
 // Bad is an error about what a rank restores.
@@ -123,7 +134,11 @@ func Read(dir string) (*Checkpoint, error) {
 
 // read reads a rank's file and verifies it.
 func (want RankFile) read(path string) (*File, error) {
-	b, err := os.ReadFile(path)
+	most, err := want.limit()
+	if err != nil {
+		return nil, err
+	}
+	b, err := files.Read(path, int64(want.Bytes))
 	if err != nil {
 		return nil, cause(err)
 	}
@@ -132,7 +147,7 @@ func (want RankFile) read(path string) (*File, error) {
 	}
 	whole := make(chan string, 1)
 	go func() { whole <- hash(b) }()
-	f, err := Decode(b)
+	f, err := Decode(b, most.Header)
 	if err != nil {
 		return nil, err
 	}

@@ -2,15 +2,14 @@
 package data
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode"
 
+	"firstbit/files"
 	"firstbit/libm"
 )
 
@@ -54,7 +53,7 @@ func open(path string) (*Corpus, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, fail(path, "%w: must be a text file, a folder of text files or a token file (.bin)", reason(err))
+		return nil, fail(path, "%w: must be a text file, a folder of text files or a token file (.bin)", files.Reason(err))
 	case info.IsDir():
 		return openFolder(path)
 	case strings.HasSuffix(path, ".bin"):
@@ -66,32 +65,13 @@ func open(path string) (*Corpus, error) {
 // bytesMax bounds what is read into memory, which tokens of two bytes then need twice.
 const bytesMax = 1 << 31
 
-// readFile reads a regular file of bounded size. A pipe or a device might never end.
+// readFile reads a regular file of bounded size.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, fail(path, "%w", reason(err))
-	case !info.Mode().IsRegular():
-		return nil, fail(path, "is a %s: must be a regular file", kindOf(info.Mode()))
-	case info.Size() > bytesMax:
-		return nil, fail(path, "%d bytes: must be at most %d", info.Size(), int64(bytesMax))
-	}
-	b, err := os.ReadFile(path)
+	b, err := files.Read(path, bytesMax)
 	if err != nil {
-		return nil, fail(path, "%w", reason(err))
+		return nil, fail(path, "%w", files.Reason(err))
 	}
 	return b, nil
-}
-
-func kindOf(m fs.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "folder"
-	case m&fs.ModeNamedPipe != 0:
-		return "pipe"
-	}
-	return "device or socket"
 }
 
 // fail is an error about a file. A name that would break the line is quoted.
@@ -100,15 +80,6 @@ func fail(path, format string, args ...any) error {
 		path = strconv.Quote(path)
 	}
 	return fmt.Errorf("data %s: "+format, append([]any{path}, args...)...)
-}
-
-// reason is what went wrong without the path, which the caller names.
-func reason(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // Unigram is the entropy of the corpus' own token frequencies: the loss of the best model

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"firstbit/files"
 )
 
 func openText(path string) (*Corpus, error) {
@@ -42,7 +44,7 @@ func joinText(tree fs.FS, name string) ([]byte, error) {
 	err := fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
 		switch hidden := p != "." && strings.HasPrefix(d.Name(), "."); {
 		case err != nil:
-			return fail(filepath.Join(name, p), "%w", reason(err))
+			return fail(filepath.Join(name, p), "%w", files.Reason(err))
 		case hidden && d.IsDir():
 			return fs.SkipDir
 		case hidden || !d.Type().IsRegular():
@@ -55,7 +57,7 @@ func joinText(tree fs.FS, name string) ([]byte, error) {
 		text, err := fs.ReadFile(tree, p)
 		switch {
 		case err != nil:
-			return fail(filepath.Join(name, p), "%w", reason(err))
+			return fail(filepath.Join(name, p), "%w", files.Reason(err))
 		case len(text) == 0 || !isText(text):
 			return nil
 		case all != nil:

@@ -74,7 +74,7 @@ func (r reference) config(t *testing.T) (c model.Config) {
 func (r reference) build(t *testing.T, c model.Config, f lowp.Format) *model.Model {
 	m, err := model.New(c, f)
 	require.NoError(t, err)
-	weights, err := checkpoint.ReadWeights(filepath.Join("testdata", r.name))
+	weights, err := checkpoint.ReadWeights(filepath.Join("testdata", r.name), m)
 	require.NoError(t, err)
 	require.NoError(t, r.load(m, weights))
 	return m
@@ -99,7 +99,7 @@ func (r reference) load(m *model.Model, f *checkpoint.File) error {
 }
 
 func (r reference) file(t *testing.T, name string) *checkpoint.File {
-	f, err := checkpoint.ReadFile(filepath.Join("testdata", r.name, name+".safetensors"))
+	f, err := checkpoint.ReadFile(filepath.Join("testdata", r.name, name+".safetensors"), checkpoint.Limit{Bytes: 1 << 30, Header: 1 << 20})
 	require.NoError(t, err)
 	return f
 }
