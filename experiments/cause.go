@@ -7,6 +7,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/parallel"
+	"firstbit/spell"
 	"firstbit/trace"
 	"firstbit/train"
 )
@@ -108,7 +109,7 @@ func Find(id string) (*Cause, error) {
 		}
 		ids = append(ids, c.ID)
 	}
-	return nil, fmt.Errorf("cause %q: must be one of %s", id, strings.Join(ids, ", "))
+	return nil, fmt.Errorf("cause %q: %s", id, spell.OneOf(id, ids))
 }
 
 // Vary says what differs between runs A and B of its pairs.

@@ -3,13 +3,13 @@ package experiments
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/moe"
 	"firstbit/reduce"
+	"firstbit/spell"
 	"firstbit/ssm"
 	"firstbit/tune"
 )
@@ -109,7 +109,7 @@ func Reveal(kernel, plan string, n int, s device.Schedule) (reduce.Revealed, red
 		}
 		return r.reveal(policies, n, s)
 	}
-	return none, reduce.Plan{}, fmt.Errorf("kernel %q: must be one of %s", kernel, strings.Join(RevealNames(), ", "))
+	return none, reduce.Plan{}, fmt.Errorf("kernel %q: %s", kernel, spell.OneOf(kernel, RevealNames()))
 }
 
 const maxReveal = 1024 // the questions asked grow with n²

@@ -25,7 +25,7 @@ func (f *Fault) parseAlias(pairs []string) error {
 		case "rank":
 			f.Rank, err = number(value, 1<<20)
 		default:
-			return fmt.Errorf("unknown key %q: must be with, step or rank", key)
+			return unknownKey(key, "with", "step", "rank")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)

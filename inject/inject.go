@@ -11,6 +11,7 @@ import (
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/reduce"
+	"firstbit/spell"
 	"firstbit/trace"
 	"firstbit/tune"
 )
@@ -86,7 +87,7 @@ func Parse(s string) (*Fault, error) {
 	case "drop", "set", "copy", "seed", "draw":
 		err = f.parseRestore(fields[1:])
 	default:
-		return bad("unknown kind %q: must be flip, order, alias, drop, set, copy, seed or draw", kind)
+		return bad("unknown kind %q: %s", kind, spell.OneOf(kind, kindNames()))
 	}
 	if err != nil {
 		return bad("%v", err)
@@ -116,20 +117,31 @@ func (f *Fault) parseFlip(pairs []string) error {
 			f.Out = value
 		case "at":
 			if f.Rest = value == "rest"; !f.Rest {
-				err = fmt.Errorf("must be rest")
+				err = fmt.Errorf("%q: must be rest", value)
 			}
 		case "phase":
 			if f.Phase, ok = device.ParsePhase(value); !ok {
-				err = fmt.Errorf("must be one of %s", strings.Join(device.PhaseNames(), ", "))
+				err = fmt.Errorf("%q: %s", value, spell.OneOf(value, device.PhaseNames()))
 			}
 		default:
-			return fmt.Errorf("unknown key %q: must be step, rank, micro, phase, out, elem, bit or at", key)
+			return unknownKey(key, "step", "rank", "micro", "phase", "out", "elem", "bit", "at")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return nil
+}
+
+func unknownKey(key string, keys ...string) error {
+	return fmt.Errorf("unknown key %q: %s", key, spell.OneOf(key, keys))
+}
+
+func kindNames() (names []string) {
+	for _, k := range Kinds {
+		names = append(names, k.Name)
+	}
+	return names
 }
 
 func number(s string, most int) (int, error) {

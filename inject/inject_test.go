@@ -42,8 +42,8 @@ func TestParseRestore(t *testing.T) {
 		"set@x value=1 elem=-1":   `elem: "-1": must be a number from 0`,
 		"copy@x from=no":          `from: "no": must be a number from 0`,
 		"seed@x when=later":       `when: "later": must be before or after`,
-		"draw@x when=after elem=": `unknown key "elem": must be when, rank`,
-		"lose@x":                  "must be flip, order, alias, drop, set, copy, seed or draw",
+		"draw@x when=after elem=": `unknown key "elem": must be one of when, rank`,
+		"lose@x":                  "must be one of flip, order, alias, drop, set, copy, seed, draw",
 	} {
 		_, err := Parse(bad)
 		require.ErrorContains(t, err, want, bad)

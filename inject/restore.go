@@ -44,7 +44,7 @@ func (f *Fault) parseRestore(pairs []string) error {
 			return fmt.Errorf("%q: must be key=value", pair)
 		}
 		if !slices.Contains(keys, key) {
-			return fmt.Errorf("unknown key %q: must be %s", key, strings.Join(keys, ", "))
+			return unknownKey(key, keys...)
 		}
 		given[key] = value
 	}

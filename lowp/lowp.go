@@ -8,7 +8,8 @@ package lowp
 import (
 	"fmt"
 	"math"
-	"strings"
+
+	"firstbit/spell"
 )
 
 // Format names a number format.
@@ -79,7 +80,7 @@ func Parse(s string) (Format, error) {
 		}
 		names[f] = table[f].name
 	}
-	return 0, fmt.Errorf("format %q: must be one of %s", s, strings.Join(names, ", "))
+	return 0, fmt.Errorf("format %q: %s", s, spell.OneOf(s, names))
 }
 
 // Bits is the width of a code.

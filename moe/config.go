@@ -8,6 +8,8 @@ package moe
 import (
 	"errors"
 	"fmt"
+
+	"firstbit/spell"
 )
 
 // Config is the shape of a mixture-of-experts layer and the constants of its router.
@@ -53,7 +55,7 @@ func (c Config) Validate() error {
 	case c.Latent < 0 || c.Latent > 1<<20:
 		return fmt.Errorf("model.moe.latent: %d: must be from 0 (no projection) to %d", c.Latent, 1<<20)
 	case c.Router != "sigmoid" && c.Router != "softmax" && c.Router != "softmax_topk":
-		return fmt.Errorf("model.moe.router: %q: must be sigmoid, softmax or softmax_topk", c.Router)
+		return fmt.Errorf("model.moe.router: %q: %s", c.Router, spell.OneOf(c.Router, []string{"sigmoid", "softmax", "softmax_topk"}))
 	case c.Router == "softmax_topk" && c.TopK == 1:
 		return errors.New("model.moe.top_k: 1: must be at least 2 with model.moe.router softmax_topk: the softmax of one logit is 1 and has no gradient")
 	case c.Aux != "" && c.Aux != "batch" && c.Aux != "sequence":

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"firstbit/libm"
+	"firstbit/spell"
 )
 
 // Config is the optimizer's constants.
@@ -36,7 +37,7 @@ func (c Config) Validate() error {
 	case c.Warmup < 0:
 		return bad("warmup", float64(c.Warmup), "0 or more")
 	case c.Decay != "constant" && c.Decay != "linear" && c.Decay != "cosine":
-		return fmt.Errorf("optim.decay: %q: must be constant, linear or cosine", c.Decay)
+		return fmt.Errorf("optim.decay: %q: %s", c.Decay, spell.OneOf(c.Decay, []string{"constant", "linear", "cosine"}))
 	case !unit(c.Beta1):
 		return bad("beta1", c.Beta1, "in [0, 1)")
 	case !unit(c.Beta2):

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"firstbit/device"
+	"firstbit/spell"
 )
 
 // Layout is the extents of the grid of ranks. World = TP·CP·DP·PP, tp fastest, then cp, dp, pp; experts
@@ -72,7 +73,7 @@ func (l *Layout) set(s, item string) error {
 		*a.extent = n
 		return nil
 	}
-	return fmt.Errorf("layout %q: %q: must be AXIS=N with an axis of %s", s, item, strings.Join(names, ", "))
+	return fmt.Errorf("layout %q: %q: %smust be AXIS=N with an axis of %s", s, item, spell.Meant(name, names), strings.Join(names, ", "))
 }
 
 // leastDP is the least dp with which the experts fold the ranks.

@@ -22,7 +22,7 @@ func TestLayout(t *testing.T) {
 	for text, want := range map[string]string{
 		"dp":             `layout "dp": "dp": ` + axes,
 		"8":              `layout "8": "8": ` + axes,
-		"xp=2":           `layout "xp=2": "xp=2": ` + axes,
+		"xp=2":           `layout "xp=2": "xp=2": did you mean dp or tp or pp? ` + axes,
 		"dp=2,dp=2":      `layout "dp=2,dp=2": dp: given twice`,
 		"dp=2,":          `layout "dp=2,": "": ` + axes,
 		"dp=0":           `layout "dp=0": "dp=0": must be from 1 to 16384`,

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"firstbit/spell"
 )
 
 // maxNested is how deep orders may stand in one another.
@@ -30,7 +32,7 @@ func parseOrder(s string, nested int) (Order, error) {
 	}
 	k := slices.Index(kindNames[:], name)
 	if k < 0 {
-		return Order{}, errors.New("unknown")
+		return Order{}, fmt.Errorf("%sunknown", spell.Meant(name, kindNames[:]))
 	}
 	o := Order{kind: kind(k), cache: new(programCache)}
 	var err error

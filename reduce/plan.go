@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"firstbit/lowp"
+	"firstbit/spell"
 )
 
 // Reduction is one named sum inside a kernel.
@@ -42,7 +43,7 @@ func (c Choice) takes(value string) error {
 		return nil
 	}
 	if !slices.Contains(c.words, value) {
-		return fmt.Errorf("plan choice %s=%s: must be %s", c.Name, value, strings.Join(c.words, " or "))
+		return fmt.Errorf("plan choice %s=%s: %smust be %s", c.Name, value, spell.Meant(value, c.words), strings.Join(c.words, " or "))
 	}
 	return nil
 }
@@ -240,5 +241,5 @@ func (p Plan) unknown(name, sort string) error {
 	if has == "" {
 		has = "nothing to choose"
 	}
-	return fmt.Errorf("plan has no %s %q: this kernel's plan is %s", sort, name, has)
+	return fmt.Errorf("plan has no %s %q: %sthis kernel's plan is %s", sort, name, spell.Meant(name, p.Names()), has)
 }

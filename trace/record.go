@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"firstbit/device"
+	"firstbit/spell"
 )
 
 // SchemaVersion changes with any change to the meaning of a field or a digest.
@@ -132,7 +133,7 @@ func ParseLevel(s string) (Level, error) {
 			return Level(i), nil
 		}
 	}
-	return 0, fmt.Errorf("level %q: must be one of %s", s, strings.Join(levelNames[1:], ", "))
+	return 0, fmt.Errorf("level %q: %s", s, spell.OneOf(s, levelNames[1:]))
 }
 
 // LevelOf is the first level that records a kind.

@@ -14,6 +14,7 @@ import (
 	"firstbit/model"
 	"firstbit/optim"
 	"firstbit/parallel"
+	"firstbit/spell"
 )
 
 // Config is everything that decides a run besides its schedule, recipe and faults.
@@ -70,7 +71,7 @@ func (c Config) Validate() error {
 		return err
 	}
 	if c.Streams != "" && !slices.Contains(StreamModes, c.Streams) {
-		return fmt.Errorf("streams: %q: must be one of %s, or empty for the recipe's", c.Streams, strings.Join(StreamModes, ", "))
+		return fmt.Errorf("streams: %q: %s, or empty for the recipe's", c.Streams, spell.OneOf(c.Streams, StreamModes))
 	}
 	if err := c.Model.Validate(); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (c Config) Format() (lowp.Format, error) {
 		}
 		return lowp.Parse(p)
 	}
-	return 0, fmt.Errorf("precision: %q: must be one of %s", c.Precision, strings.Join(Precisions, ", "))
+	return 0, fmt.Errorf("precision: %q: %s", c.Precision, spell.OneOf(c.Precision, Precisions))
 }
 
 // Decode reads a configuration over c: fields that the JSON does not name keep
@@ -164,8 +165,8 @@ func (c *Config) Set(assignment string) error {
 		}
 		text = string(quoted)
 	}
-	if err := json.Unmarshal([]byte(text), v.Addr().Interface()); err != nil {
-		return fmt.Errorf("%s: %q: must be a %s", path, value, kindName(v.Kind()))
+	if err := json.Unmarshal([]byte(text), v.Addr().Interface()); err != nil || strings.TrimSpace(text) == "null" { // which sets nothing
+		return fmt.Errorf("%s: %q: must be %s", path, value, kindName(v.Kind()))
 	}
 	return nil
 }
@@ -185,7 +186,7 @@ func field(v reflect.Value, path string) (reflect.Value, error) {
 		}
 		if !next.IsValid() {
 			sort.Strings(names)
-			return v, fmt.Errorf("%s: no field %q%s: allowed are %s", path, name, at, strings.Join(names, ", "))
+			return v, fmt.Errorf("%q: no field %q%s: %smust be one of %s", path, name, at, spell.Meant(name, names), strings.Join(names, ", "))
 		}
 		v, at = next, " in "+name
 	}
@@ -200,11 +201,11 @@ func kindName(k reflect.Kind) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Float64:
-		return "number"
+		return "a number"
 	case reflect.String:
 		return "text"
 	case reflect.Slice:
-		return `list such as ["*.attn.*"]`
+		return `a list such as ["*.attn.*"]`
 	}
-	return "whole number"
+	return "a whole number"
 }

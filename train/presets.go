@@ -3,11 +3,11 @@ package train
 import (
 	"fmt"
 	"sort"
-	"strings"
 
 	"firstbit/model"
 	"firstbit/moe"
 	"firstbit/optim"
+	"firstbit/spell"
 	"firstbit/ssm"
 )
 
@@ -29,7 +29,7 @@ func Preset(name string) (Config, error) {
 	if p := presets[name]; p != nil {
 		return p(), nil
 	}
-	return Config{}, fmt.Errorf("preset %q: must be one of %s", name, strings.Join(PresetNames(), ", "))
+	return Config{}, fmt.Errorf("preset %q: %s", name, spell.OneOf(name, PresetNames()))
 }
 
 func base() Config {

@@ -3,9 +3,9 @@ package train
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"firstbit/device"
+	"firstbit/spell"
 )
 
 // Quant is how the operands of linear layers are quantised, for the precisions that do so.
@@ -31,11 +31,11 @@ var schemes = map[string]device.Scheme{"fp8": device.FP8, "mxfp8": device.MXFP8,
 func (q Quant) validate(precision string) error {
 	switch {
 	case !slices.Contains(Scalings, q.Scaling):
-		return fmt.Errorf("quant.scaling: %q: must be one of %s", q.Scaling, strings.Join(Scalings, ", "))
+		return fmt.Errorf("quant.scaling: %q: %s", q.Scaling, spell.OneOf(q.Scaling, Scalings))
 	case q.History < 1 || q.History > maxHistory:
 		return fmt.Errorf("quant.history: %d: must be from 1 to %d", q.History, maxHistory)
 	case !slices.Contains(Rules, q.Rule):
-		return fmt.Errorf("quant.rule: %q: must be one of %s", q.Rule, strings.Join(Rules, ", "))
+		return fmt.Errorf("quant.rule: %q: %s", q.Rule, spell.OneOf(q.Rule, Rules))
 	case q.Scaling != Scalings[0] && precision != "fp8":
 		return fmt.Errorf("quant.scaling: %q: must be %s with precision %s", q.Scaling, Scalings[0], precision)
 	case q.Rule != Rules[0] && precision != "mxfp8":

@@ -8,6 +8,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/reduce"
+	"firstbit/spell"
 	"firstbit/trace"
 )
 
@@ -25,7 +26,7 @@ func ParseRecipe(s string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("recipe %q: must be one of %s", s, strings.Join(Recipes, ", "))
+	return fmt.Errorf("recipe %q: %s", s, spell.OneOf(s, Recipes))
 }
 
 // Policy puts the items of a Plan over those of the Calls its GLOB names.
