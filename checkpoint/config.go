@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"firstbit/files"
 	"firstbit/model"
 	"firstbit/ssm"
 )
@@ -76,8 +77,8 @@ var letters = []struct{ letter, name string }{
 // is refused. The library ties no head to its embedding whatever the file says: nor does this.
 func ConfigFromHF(text []byte, base model.Config) (model.Config, error) {
 	h := hfDefaults()
-	if err := json.Unmarshal(plainJSON(text), &h); err != nil {
-		return base, fmt.Errorf("config.json: %s", strings.TrimPrefix(err.Error(), "json: "))
+	if err := files.JSON(plainJSON(text), &h, true); err != nil {
+		return base, fmt.Errorf("config.json: %w", err)
 	}
 	c := base
 	pattern, err := h.pattern(&c.MTP)

@@ -90,7 +90,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		{"model_type", `"llama"`, `model_type: "llama": must be nemotron_h`},
 		{"layers_block_type", `["moe", "rnn"]`, `layers_block_type: "rnn" at 1: must be linear_attention, full_attention, mlp or moe`},
 		{"layers_block_type", `[]`, `model.pattern: empty`},
-		{"layers_block_type", `3`, `cannot unmarshal number`},
+		{"layers_block_type", `3`, `layers_block_type: number: must be a list`},
 		{"use_bias", `true`, `must be false`},
 		{"use_conv_bias", `false`, `use_conv_bias: false: must be true`},
 		{"mamba_hidden_act", `"gelu"`, `mamba_hidden_act: "gelu": must be silu`},
@@ -104,7 +104,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		{"n_group", `0`, `n_group, topk_group: 0, 1`},
 		{"topk_group", `2`, `n_group, topk_group: 1, 2`},
 		{"hidden_size", `0`, `model.width: 0`},
-		{"vocab_size", `1e300`, `cannot unmarshal number`},
+		{"vocab_size", `1e300`, `vocab_size: number 1e300: must be a whole number`},
 	} {
 		text, err := ConfigToHF(small())
 		require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestFoldersOfSeveralFiles(t *testing.T) {
 	require.ErrorContains(t, index(`{"weight_map": {"x": "a.safetensors"}}`), "is missing")
 	require.ErrorContains(t, index(`{"weight_map": {"x": "c.safetensors"}}`), "c.safetensors: no such file or directory")
 	require.ErrorContains(t, index(`{"weight_map": {"x": "../a.safetensors"}}`), `"../a.safetensors": must be a file of the same folder`)
-	require.ErrorContains(t, index(`{"weight_map": 3}`), "index.json: cannot unmarshal number")
+	require.ErrorContains(t, index(`{"weight_map": 3}`), "index.json: weight_map: number: must be an object")
 	require.NoError(t, WriteFile(filepath.Join(dir, "b.safetensors"), x[4:]))
 	require.ErrorContains(t, index(`{"weight_map": {"x": "b.safetensors", "y": "a.safetensors"}}`), "is there twice")
 }

@@ -2,14 +2,12 @@ package checkpoint
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"firstbit/files"
 	"firstbit/lowp"
@@ -77,8 +75,8 @@ func ReadWeights(dir string, m *model.Model) (*File, error) {
 	var index struct {
 		Map map[string]string `json:"weight_map"`
 	}
-	if err := json.Unmarshal(text, &index); err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %s", filepath.Join(dir, indexFile), strings.TrimPrefix(err.Error(), "json: "))
+	if err := files.JSON(text, &index, true); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", filepath.Join(dir, indexFile), err)
 	}
 	all := &File{}
 	for _, name := range slices.Compact(slices.Sorted(maps.Values(index.Map))) {

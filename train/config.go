@@ -2,7 +2,6 @@
 package train
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -10,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"firstbit/files"
 	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/optim"
@@ -133,15 +133,10 @@ func (c Config) Format() (lowp.Format, error) {
 // Decode reads a configuration over c: fields that the JSON does not name keep
 // their value, fields that do not exist are refused.
 func (c *Config) Decode(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	next := *c
 	next.Quant.High = slices.Clone(c.Quant.High) // a decoder writes into a slice that is there
-	if err := d.Decode(&next); err != nil {
-		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if d.More() {
-		return fmt.Errorf("text after the configuration's closing brace")
+	if err := files.JSON(text, &next, false); err != nil {
+		return err
 	}
 	*c = next
 	return nil

@@ -34,13 +34,14 @@ func TestConfigRoundTripsAndRefusesUnknownFields(t *testing.T) {
 	require.Equal(t, 64, c.Model.Width)
 	require.Equal(t, Tiny().Model.Vocab, c.Model.Vocab, "what is not named keeps its value")
 	before := c
-	for _, bad := range []string{`{"stepz":1}`, `{`, `{"steps":"many"}`, `{} {}`, `[]`} {
+	for _, bad := range []string{`{"stepz":1}`, `{`, `{"steps":"many"}`, `{} {}`, `[]`, `{}}`, `{"steps":2,"steps":3}`, `{"Steps":2}`, `{"model":{"WIDTH":64}}`, `{"steps":null}`} {
 		require.Error(t, c.Decode([]byte(bad)), bad)
 		require.Equal(t, before, c, "a refused text changes nothing")
 	}
 	c.Quant.High = []string{"*.attn.*"}
 	require.Error(t, c.Decode([]byte(`{"quant": {"high": ["*"]}, "stepz": 1}`)))
 	require.Equal(t, []string{"*.attn.*"}, c.Quant.High)
+	require.Error(t, c.Set("steps=null"), "which encoding/json takes for nothing")
 	require.NoError(t, c.Set("model.moe.top_k=3"))
 	require.NoError(t, c.Set("model.pattern=*-"))
 	require.NoError(t, c.Set("model.tied=true"))

@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"firstbit/checkpoint"
+	"firstbit/files"
 	"firstbit/train"
 )
 
@@ -31,6 +31,9 @@ func (f *configFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.precision, "precision", "", strings.Join(train.Precisions, ", "))
 }
 
+// configMost bounds a --config file: a pattern of a million layers has more parameters than a model may.
+const configMost = 1 << 20
+
 // configuration lays the flags over the preset.
 func (f *configFlags) configuration(changed func(string) bool) (train.Config, error) {
 	c, err := train.Preset(f.preset)
@@ -38,9 +41,9 @@ func (f *configFlags) configuration(changed func(string) bool) (train.Config, er
 		return c, err
 	}
 	if f.config != "" {
-		text, err := os.ReadFile(f.config)
+		text, err := files.Read(f.config, configMost)
 		if err != nil {
-			return c, fmt.Errorf("--config: %w", err)
+			return c, fmt.Errorf("--config %s: %w", f.config, files.Reason(err))
 		}
 		if err := c.Decode(text); err != nil {
 			return c, fmt.Errorf("--config %s: %w", f.config, err)

@@ -46,6 +46,7 @@ func TestBadInput(t *testing.T) {
 	}
 	binary, empty := file("binary.txt", "a\x00b"), file("empty.txt", "")
 	unknown, notJSON := file("unknown.json", `{"stepz": 3}`), file("bad.json", `{`)
+	twice, variant := file("twice.json", `{"steps": 3, "steps": 4}`), file("variant.json", `{"model": {"Width": 64}}`)
 	full := filepath.Join(dir, "full")
 	require.NoError(t, os.Mkdir(full, 0o755))
 	file("full/something", "x")
@@ -95,8 +96,13 @@ func TestBadInput(t *testing.T) {
 		{"train --data " + binary, "is binary"},
 		{"train --data " + empty, "is empty"},
 		{"train --config /nonexistent", "no such file"},
-		{"train --config " + unknown, "unknown field"},
+		{"train --config " + unknown, "no field"},
 		{"train --config " + notJSON, "--config"},
+		{"train --config " + file("more.json", `{}}`), "--config " + dir + "/more.json: invalid character '}' after top-level value"},
+		{"train --config " + twice, `field "steps": is there twice`},
+		{"train --config " + variant, `no field "Width" in model: must be "width"`},
+		{"train --config /dev/zero", "--config /dev/zero: is a device or socket: must be a regular file"},
+		{"train --weights /dev", "--weights: checkpoint /dev/config.json: no such file"},
 		{"train --layout xp=4", "must be AXIS=N with an axis of dp, tp, pp, vpp, cp, ep, etp"},
 		{"train --layout tp=4", "tp=4 must divide model.kv_heads (2); the nearest that fit: \"dp=1,tp=2\""},
 		{"train --layout dp=0", "must be from 1 to 16384"},
