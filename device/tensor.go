@@ -1,12 +1,9 @@
 package device
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-
-	"gorgonia.org/tensor"
 
 	"firstbit/lowp"
 )
@@ -14,10 +11,8 @@ import (
 // Tensor is a dense row-major array with the format its values are held to.
 //
 // Storage is float32 for every float format up to 32 bits (each value being one
-// of the format's), float64 for fp64, int32 for int32. The Dense carries an engine
-// that only stores: arithmetic which bypasses the door is refused with an error.
+// of the format's), float64 for fp64, int32 for int32. Package dense shows it to a tensor library.
 type Tensor struct {
-	Dense  *tensor.Dense
 	Format lowp.Format
 	// From is the producer, "phase path" (with "#out" where it has several
 	// outputs); empty before the first write.
@@ -47,7 +42,6 @@ func NewTensor(f lowp.Format, shape ...int) *Tensor {
 	default:
 		t.i32 = make([]int32, n)
 	}
-	t.dense()
 	return t
 }
 
@@ -140,7 +134,6 @@ func (t *Tensor) View(lo, hi int) *Tensor {
 	default:
 		v.f32 = t.f32[lo:hi:hi]
 	}
-	v.dense()
 	return v
 }
 
@@ -152,7 +145,6 @@ func (t *Tensor) Alias(s *Tensor) {
 	}
 	v := s.View(0, n)
 	t.f32, t.f64, t.i32 = v.f32, v.f64, v.i32
-	t.dense()
 }
 
 // LiesIn tells whether t, of the format of s and no longer than what follows there, has its storage where s has elements from at on.
@@ -200,37 +192,5 @@ func (t *Tensor) reshape(f lowp.Format, shape []int) bool {
 		v.f32 = t.f32[:n]
 	}
 	*t = v
-	t.dense()
 	return true
 }
-
-// dense makes gorgonia's tensor on the storage.
-func (t *Tensor) dense() {
-	var backing any
-	switch {
-	case t.Len() == 0: // gorgonia has no empty tensors; the slices carry the (absent) data
-		return
-	case t.f64 != nil:
-		backing = t.f64
-	case t.i32 != nil:
-		backing = t.i32
-	default:
-		backing = t.f32
-	}
-	t.Dense = tensor.New(tensor.WithShape(t.shape...), tensor.WithBacking(backing), tensor.WithEngine(storage{}))
-}
-
-// storage is an engine with the memory methods only, so that gorgonia's own
-// arithmetic, whose order is hidden, fails on our tensors.
-type storage struct{}
-
-var errStorage = errors.New("device: tensors only store; arithmetic goes through a Call")
-
-func (storage) AllocAccessible() bool                             { return true }
-func (storage) Alloc(int64) (tensor.Memory, error)                { return nil, errStorage }
-func (storage) Free(tensor.Memory, int64) error                   { return nil }
-func (storage) Memset(tensor.Memory, any) error                   { return errStorage }
-func (storage) Memclr(tensor.Memory)                              {}
-func (storage) Memcpy(tensor.Memory, tensor.Memory) error         { return errStorage }
-func (storage) Accessible(m tensor.Memory) (tensor.Memory, error) { return m, nil }
-func (storage) WorksWith(tensor.DataOrder) bool                   { return true }

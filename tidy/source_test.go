@@ -214,26 +214,39 @@ var (
 `, checkArithmetic)
 }
 
-// checkRandomness finds imports of the source of random numbers outside rng, tests included.
-func checkRandomness(m *module) (found []string) {
+// owners are modules that one package alone may import: the source of random numbers, whose whole state only rng sets, and a
+// tensor library whose arithmetic hides its order.
+var owners = map[string]string{randomness: "rng", "gorgonia.org/": "dense"}
+
+// checkOwners finds imports of an owned module elsewhere, tests included.
+func checkOwners(m *module) (found []string) {
 	for _, p := range m.packages {
 		for _, f := range slices.Concat(p.files, p.tests) {
 			for _, spec := range f.Imports {
-				if strings.Trim(spec.Path.Value, `"`) == randomness && p.dir != "rng" {
-					found = append(found, m.at(spec.Pos())+": imports "+randomness+", which only rng may")
+				path := strings.Trim(spec.Path.Value, `"`)
+				for module, owner := range owners { // sorted below
+					if strings.HasPrefix(path, module) && p.dir != owner {
+						found = append(found, m.at(spec.Pos())+": imports "+path+", which only "+owner+" may")
+					}
 				}
 			}
 		}
 	}
+	slices.Sort(found)
 	return found
 }
 
-func TestRandomNumbersComeFromRng(t *testing.T) {
-	report(t, "random numbers past rng", checkRandomness(loadModule(t)))
+func TestOwnedModulesAreImportedByTheirOwner(t *testing.T) {
+	report(t, "imports past their owner", checkOwners(loadModule(t)))
 }
 
-func TestRandomNumbersNegativeControl(t *testing.T) {
-	source := "package p\nimport _ \"golang.org/x/exp/rand\"\n"
-	m := madeUp(t, map[string]string{"data": source, "rng": source})
-	require.Equal(t, []string{"data/a.go:2: imports golang.org/x/exp/rand, which only rng may"}, checkRandomness(m))
+func TestOwnersNegativeControl(t *testing.T) {
+	source := "package p\nimport _ \"golang.org/x/exp/rand\"\nimport _ \"gorgonia.org/tensor\"\n"
+	m := madeUp(t, map[string]string{"data": source, "rng": source, "dense": source})
+	require.Equal(t, []string{
+		"data/a.go:2: imports golang.org/x/exp/rand, which only rng may",
+		"data/a.go:3: imports gorgonia.org/tensor, which only dense may",
+		"dense/a.go:2: imports golang.org/x/exp/rand, which only rng may",
+		"rng/a.go:3: imports gorgonia.org/tensor, which only dense may",
+	}, checkOwners(m))
 }
