@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A cite names a page of docs/ and may go on with one of its headings; a link is Markdown's, to a file; an alien cites a
-// page by its section's number, as pages outside the repository are cited.
+// A cite names a page of docs/ and may go on with one of its headings; a link is Markdown's, to a file; a source is a file
+// with Go in it; an alien cites a page by its section's number, as pages outside the repository are cited.
 var (
-	cite  = regexp.MustCompile(`docs/([a-z_0-9]+\.md)(?:, ([A-Z][^\n]*))?`)
-	link  = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	alien = regexp.MustCompile(`\b[A-Z]{4,}(\.md)? §|\.\./shared`)
+	cite   = regexp.MustCompile(`docs/([a-z_0-9]+\.md)(?:, ([A-Z][^\n]*))?`)
+	link   = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	source = regexp.MustCompile("`((?:[a-z0-9_]+/)+[a-z0-9_]+\\.(?:go|s|sh))`")
+	alien  = regexp.MustCompile(`\b[A-Z]{4,}(\.md)? §|\.\./shared`)
 )
 
 // headings are those of a page, by its path.
@@ -53,6 +54,11 @@ func checkCitations(files map[string]string, name string) (found []string) {
 		}
 		if !strings.HasSuffix(name, ".md") {
 			continue
+		}
+		for _, m := range source.FindAllStringSubmatch(line, -1) {
+			if _, ok := files[m[1]]; !ok {
+				flag("names %s, which is not there", m[1])
+			}
 		}
 		for _, m := range link.FindAllStringSubmatch(line, -1) {
 			to := path.Join(path.Dir(name), m[1])
@@ -120,9 +126,10 @@ func TestCitationsExist(t *testing.T) {
 func TestCitationsNegativeControl(t *testing.T) {
 	files := map[string]string{
 		"docs/facts.md": "# Facts\n## Model\n## Low precision\n", "docs/plot.svg": "",
-		"a.go": "// docs/facts.md, Model and Kernels\n// docs/facts.md, Low precision; more\n// docs/facts.md, with words after it\n",
-		"b.go": "// docs/fact.md\n// docs/facts.md, Modelling of\n// FACTS §5\n// DESIGN.md §4\n// ../shared/x\n// docs/facts.md, Precision\n",
-		"c.md": "[a](docs/facts.md) [b](docs/) [c](docs/none.md) ![d](docs/plot.svg) [e](https://example.org/x.md)",
+		"a.go":          "// docs/facts.md, Model and Kernels\n// docs/facts.md, Low precision; more\n// docs/facts.md, with words after it\n",
+		"b.go":          "// docs/fact.md\n// docs/facts.md, Modelling of\n// FACTS §5\n// DESIGN.md §4\n// ../shared/x\n// docs/facts.md, Precision\n",
+		"c.md":          "[a](docs/facts.md) [b](docs/) [c](docs/none.md) ![d](docs/plot.svg) [e](https://example.org/x.md) `train/loop.go` `train/none.go`",
+		"train/loop.go": "",
 	}
 	require.Empty(t, checkCitations(files, "a.go"))
 	require.Equal(t, []string{
@@ -133,5 +140,5 @@ func TestCitationsNegativeControl(t *testing.T) {
 		"b.go:5: cites a page that is not in the repository",
 		`b.go:6: docs/facts.md has no heading "Precision"`,
 	}, checkCitations(files, "b.go"))
-	require.Equal(t, []string{"c.md:1: cites docs/none.md, which is not there", "c.md:1: links to docs/none.md, which is not there"}, checkCitations(files, "c.md"))
+	require.Equal(t, []string{"c.md:1: cites docs/none.md, which is not there", "c.md:1: names train/none.go, which is not there", "c.md:1: links to docs/none.md, which is not there"}, checkCitations(files, "c.md"))
 }
