@@ -84,15 +84,16 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 	if saver != nil {
 		saver.Close()
 	}
-	for _, r := range ranks {
-		if r != nil && r.tracer != nil {
-			err = cmp.Or(err, r.tracer.Close())
+	if first != nil {
+		if err == nil {
+			err = first.Complete(ranks[0].trainer.Done())
+		}
+		if err != nil {
+			first.Abandon()
+			first.Remove()
 		}
 	}
 	if err != nil {
-		if first != nil {
-			first.Remove()
-		}
 		return nil, nil, err
 	}
 	o := merge(ranks)
@@ -146,7 +147,7 @@ func (s *Spec) tracer(first *trace.Tracer, rank int) *trace.Tracer {
 	if first == nil || rank == 0 {
 		return first
 	}
-	return trace.Join(s.Trace, rank)
+	return first.Join(rank)
 }
 
 // assemble chains memory(trace(tune(inject(run)))) around the device of a rank's trainer.

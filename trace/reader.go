@@ -1,18 +1,18 @@
 package trace
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"firstbit/files"
 )
 
 // Trace is a trace read back.
@@ -20,7 +20,12 @@ type Trace struct {
 	Dir   string
 	Run   Run
 	Raw   map[string]any // run.json as it stands
-	Ranks []Rank         // ascending
+	Ranks []Rank         // ascending; those that hold records
+
+	// Cut tells that the run was stopped before it could say what the trace holds: here are its steps up to Whole, the last that every
+	// traced rank has whole; −1: none is.
+	Cut   bool
+	Whole int
 }
 
 // Rank is one rank's records in the order of their execution.
@@ -29,123 +34,121 @@ type Rank struct {
 	Records []Record
 }
 
-var fileName = regexp.MustCompile(`^rank(\d{5,})(?:_iter(\d{6,}))?\.jsonl(?:\.zst)?$`)
+// Bounds on what is read. A run of sixteen thousand ranks is described in a few MiB, and a rank's step has a few MiB at the deepest level;
+// records are packed eight to one, as half of them is digests.
+const (
+	maxRun    = 16 << 20
+	maxFile   = 1 << 30
+	maxRatio  = 200
+	maxWindow = 128 << 20 // of zstd, the largest that its command takes unasked
+)
 
-// Open reads a trace directory.
+// Open reads a trace directory. One that is not what its run.json and the end records say is an error; one that was cut short is read as far as
+// it is whole.
 func Open(dir string) (*Trace, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("trace %s: %w: must be a directory written by train --trace", dir, cause(err))
+		return nil, fmt.Errorf("trace %s: %w: must be a directory written by train --trace", dir, files.Reason(err))
 	}
 	t := &Trace{Dir: dir}
-	if err := t.readRun(); err != nil {
-		return nil, err
+	c, err := t.readRun()
+	if err != nil {
+		return nil, fmt.Errorf("trace %s: %w", filepath.Join(dir, "run.json"), err)
 	}
-	var names []string
-	for _, e := range entries {
-		if fileName.MatchString(e.Name()) {
-			names = append(names, e.Name())
+	if err := c.find(entries); err != nil {
+		return nil, fmt.Errorf("trace %s: %w", dir, err)
+	}
+	for i := range c.ranks {
+		records, err := c.ranks[i].read(dir, c.closed)
+		if err != nil {
+			return nil, fmt.Errorf("trace %w", err)
 		}
+		t.Ranks = append(t.Ranks, Rank{c.ranks[i].rank, records})
 	}
-	sort.Strings(names)
-	if len(names) == 0 {
-		return nil, fmt.Errorf("trace %s: holds no rank*.jsonl files", dir)
-	}
-	for _, name := range names {
-		if err := t.readFile(filepath.Join(dir, name)); err != nil {
-			return nil, fmt.Errorf("trace %s: %w", filepath.Join(dir, name), err)
-		}
+	if err := t.settle(c); err != nil {
+		return nil, fmt.Errorf("trace %s: %w", dir, err)
 	}
 	return t, nil
 }
 
-func (t *Trace) readRun() error {
-	path := filepath.Join(t.Dir, "run.json")
-	text, err := os.ReadFile(path)
+func (t *Trace) readRun() (*contents, error) {
+	text, err := files.Read(filepath.Join(t.Dir, "run.json"), maxRun)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: a trace holds run.json", files.Reason(err))
+	}
 	if err != nil {
-		return fmt.Errorf("trace %s: %w: a trace holds run.json", path, cause(err))
+		return nil, files.Reason(err)
 	}
-	if err := json.Unmarshal(text, &t.Run); err != nil {
-		return fmt.Errorf("trace %s: %w", path, err)
+	if t.Run, err = DecodeRun(text); err != nil {
+		return nil, err
 	}
-	return json.Unmarshal(text, &t.Raw)
+	if err := json.Unmarshal(text, &t.Raw); err != nil {
+		return nil, err
+	}
+	if err := printableValue(t.Raw); err != nil {
+		return nil, err
+	}
+	return t.Run.contents()
 }
 
-func (t *Trace) readFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return cause(err)
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".zst") {
-		z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
-		if err != nil {
-			return err
+// settle holds what was read against what the run said at its end; of a run that did not come to that, it keeps what all ranks have whole.
+func (t *Trace) settle(c *contents) error {
+	if c.closed {
+		if ends := c.ends(); ends != t.Run.Ends {
+			return fmt.Errorf("the last files have digest %s, run.json says %s: they are of another run", ends, t.Run.Ends)
 		}
-		defer z.Close()
-		r = z
+	} else {
+		t.Cut, t.Whole = true, c.whole()
 	}
-	records, err := Read(r)
-	if err != nil {
-		return err
+	t.Ranks = slices.DeleteFunc(t.Ranks, func(r Rank) bool { return len(r.Records) == 0 })
+	for i := range t.Ranks {
+		if t.Cut {
+			t.Ranks[i].Records = slices.DeleteFunc(t.Ranks[i].Records, func(r Record) bool { return r.Iteration > t.Whole })
+		}
 	}
-	if len(records) == 0 {
-		return nil
+	switch {
+	case t.Cut && t.Whole < 0:
+		return errors.New("was cut short before any step was whole: there is nothing to compare")
+	case len(t.Ranks) == 0:
+		return errors.New("holds no records: its ranks, steps and level leave none")
 	}
-	rank := records[0].Rank
-	i := sort.Search(len(t.Ranks), func(i int) bool { return t.Ranks[i].Rank >= rank })
-	if i == len(t.Ranks) || t.Ranks[i].Rank != rank {
-		t.Ranks = append(t.Ranks, Rank{})
-		copy(t.Ranks[i+1:], t.Ranks[i:])
-		t.Ranks[i] = Rank{Rank: rank}
-	}
-	t.Ranks[i].Records = append(t.Ranks[i].Records, records...)
 	return nil
 }
 
-// maxLine bounds one record: more is no trace.
-const maxLine = 64 << 20
-
-// Read reads one file's records. The last line must be the end record with
-// their number; a file cut short says so.
-func Read(r io.Reader) ([]Record, error) {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 1<<16), maxLine)
-	var records []Record
-	ended := false
-	line := 0
-	for s.Scan() {
-		line++
-		if ended {
-			return nil, fmt.Errorf("line %d: stands after the end record", line)
-		}
-		var rec Record
-		if err := json.Unmarshal(s.Bytes(), &rec); err != nil {
-			return nil, fmt.Errorf("line %d: is no record (%v): the file is damaged or cut short", line, err)
-		}
-		if rec.Kind == "end" {
-			if rec.Records != len(records) {
-				return nil, fmt.Errorf("line %d: the end record counts %d records, the file holds %d", line, rec.Records, len(records))
-			}
-			ended = true
-			continue
-		}
-		if rec.SchemaVersion != SchemaVersion {
-			return nil, fmt.Errorf("line %d: schema_version %d: this program reads %d", line, rec.SchemaVersion, SchemaVersion)
-		}
-		if len(records) > 0 && rec.Rank != records[0].Rank {
-			return nil, fmt.Errorf("line %d: rank %d in a file of rank %d", line, rec.Rank, records[0].Rank)
-		}
-		records = append(records, rec)
+// open opens a file of records, decompressed.
+func open(path string) (io.ReadCloser, error) {
+	f, err := files.Open(path, maxFile)
+	if err != nil || !strings.HasSuffix(path, ".zst") {
+		return f, err
 	}
-	switch err := s.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("line %d: is longer than %d bytes", line+1, maxLine)
-	case err != nil:
+	info, err := f.Stat()
+	if err != nil {
 		return nil, err
-	case !ended:
-		return nil, fmt.Errorf("is truncated: after %d records there is no end record", len(records))
 	}
-	return records, nil
+	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, err
+	}
+	return &unpacked{z: z, f: f, left: min(maxFile, maxRatio*info.Size()+1<<20)}, nil
+}
+
+// unpacked is a compressed file that gives no more than such a file can hold.
+type unpacked struct {
+	z    *zstd.Decoder
+	f    *os.File
+	left int64
+}
+
+func (u *unpacked) Read(b []byte) (int, error) {
+	n, err := u.z.Read(b)
+	if u.left -= int64(n); u.left < 0 {
+		return 0, fmt.Errorf("unpacks to more than %d times its size: records do not", maxRatio)
+	}
+	return n, err
+}
+
+// Close closes the file below.
+func (u *unpacked) Close() error {
+	u.z.Close()
+	return u.f.Close()
 }

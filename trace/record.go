@@ -7,17 +7,14 @@ package trace
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
-	"strings"
 
 	"firstbit/device"
 	"firstbit/spell"
 )
 
 // SchemaVersion changes with any change to the meaning of a field or a digest.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // Record is one line of a trace.
 type Record struct {
@@ -49,9 +46,6 @@ type Record struct {
 	Kernel   string         `json:"kernel,omitempty"`
 	Arrivals []Arrival      `json:"arrivals,omitempty"`
 	Partials []Contribution `json:"partials,omitempty"`
-
-	// The end record.
-	Records int `json:"records,omitempty"`
 }
 
 // Sig is the fingerprint of a tensor or a scalar.
@@ -149,61 +143,4 @@ func LevelOf(kind string) Level {
 		return Kernel
 	}
 	return Semantic
-}
-
-// Span is a range of steps or ranks, both ends in.
-type Span struct{ Lo, Hi int }
-
-// Set is a union of spans; empty means everything.
-type Set []Span
-
-// Has tells whether i is in the set.
-func (s Set) Has(i int) bool {
-	for _, r := range s {
-		if r.Lo <= i && i <= r.Hi {
-			return true
-		}
-	}
-	return len(s) == 0
-}
-
-// Beyond tells whether some part of the set lies wholly above the largest number there is.
-func (s Set) Beyond(largest int) bool {
-	return slices.ContainsFunc(s, func(part Span) bool { return part.Lo > largest })
-}
-
-// First is the smallest member, or 0 for everything.
-func (s Set) First() int {
-	if len(s) == 0 {
-		return 0
-	}
-	lo := s[0].Lo
-	for _, r := range s {
-		lo = min(lo, r.Lo)
-	}
-	return lo
-}
-
-// ParseSet reads a list such as 0,3,8-15 or 20-.
-func ParseSet(text string) (Set, error) {
-	var s Set
-	if text == "" {
-		return nil, nil
-	}
-	for _, part := range strings.Split(text, ",") {
-		lo, hi, isRange := strings.Cut(part, "-")
-		if !isRange {
-			hi = lo
-		}
-		a, err1 := strconv.Atoi(lo)
-		b, err2 := math.MaxInt, error(nil)
-		if hi != "" || !isRange { // 3- has no end
-			b, err2 = strconv.Atoi(hi)
-		}
-		if err1 != nil || err2 != nil || a < 0 || b < a {
-			return nil, fmt.Errorf("%q: must be a list of numbers and ranges such as 0,3,8-15", text)
-		}
-		s = append(s, Span{a, b})
-	}
-	return s, nil
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,6 +10,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
+
+	"firstbit/files"
 )
 
 // Run is what run.json holds: everything that decided the run, and how to read its trace.
@@ -26,6 +30,10 @@ type Run struct {
 	Level         string            `json:"level"`
 	Replicas      []Copies          `json:"replicas,omitempty"`
 	Digests       map[string]string `json:"digests"`
+	Holds         []Part            `json:"holds"`  // until the trace is whole, what was asked for
+	Last          *int              `json:"last"`   // the last step of the run; null: the trace is not whole
+	Ends          string            `json:"ends"`   // XXH3-128 of the digests of the ranks' last files, rank by rank
+	Digest        string            `json:"digest"` // XXH3-128 of this file with 32 zeros here
 }
 
 // Copies are states of which several ranks have the same part, so that theirs must be equal.
@@ -88,10 +96,60 @@ func (r Run) write(dir string) error {
 	})
 }
 
-// describe writes run.json.
+// describe writes run.json. A reader sees the old one or the new one, whole.
 func (r Run) describe(dir string) error {
-	r.SchemaVersion, r.Digests = SchemaVersion, Digests
-	return writeJSON(filepath.Join(dir, "run.json"), r)
+	text, err := r.Encode()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "run.json")
+	err = os.WriteFile(path+".tmp", text, 0o644)
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err != nil {
+		_ = os.Remove(path + ".tmp") // the first error tells
+		return fmt.Errorf("trace %s: %w", dir, files.Reason(err))
+	}
+	return nil
+}
+
+const noDigest = "00000000000000000000000000000000"
+
+// Encode is the text of run.json, with its digest.
+func (r Run) Encode() ([]byte, error) {
+	r.SchemaVersion, r.Digest = SchemaVersion, noDigest
+	if r.Digests == nil {
+		r.Digests = Digests
+	}
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	text = append(text, '\n')
+	field := []byte(`"digest": "` + noDigest + `"`)
+	at := bytes.LastIndex(text, field)
+	copy(text[at:], `"digest": "`+hashOf(text)+`"`)
+	return text, nil
+}
+
+// DecodeRun reads what Encode wrote. Config is then a pointer to its JSON.
+func DecodeRun(text []byte) (Run, error) {
+	r := Run{Config: new(json.RawMessage)}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("is not as a run describes itself: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if r.SchemaVersion != SchemaVersion {
+		return r, fmt.Errorf("schema_version %d: this program reads %d", r.SchemaVersion, SchemaVersion)
+	}
+	at := bytes.LastIndex(text, []byte(r.Digest))
+	if len(r.Digest) != len(noDigest) || at < 0 {
+		return r, fmt.Errorf("digest %q: must be 32 hex digits", r.Digest)
+	}
+	if is := hashOf(slices.Concat(text[:at], []byte(noDigest), text[at+len(noDigest):])); is != r.Digest {
+		return r, fmt.Errorf("digest: the file has %s and says %s: it was changed", is, r.Digest)
+	}
+	return r, nil
 }
 
 // Version is the module version and commit this program was built from.
@@ -115,15 +173,7 @@ func writeJSON(path string, v any) error {
 		return err
 	}
 	if err := os.WriteFile(path, append(b, '\n'), 0o644); err != nil {
-		return fmt.Errorf("trace %s: %w", filepath.Dir(path), cause(err))
+		return fmt.Errorf("trace %s: %w", filepath.Dir(path), files.Reason(err))
 	}
 	return nil
-}
-
-// cause is the reason inside a path error, whose path the caller names already.
-func cause(err error) error {
-	if p, ok := err.(*os.PathError); ok {
-		return p.Err
-	}
-	return err
 }

@@ -2,13 +2,13 @@ package trace
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
+	"sync"
 
 	"firstbit/device"
+	"firstbit/files"
 )
 
 // Options say what a Tracer records and where.
@@ -23,21 +23,28 @@ type Options struct {
 // Tracer is the middleware of one rank.
 type Tracer struct {
 	Options
+	*book
 	rank   int
 	active bool
-	made   bool // the directory is ours to remove
-	run    Run  // of the Tracer that New made
 
-	iteration int // of the open file
-	file      *os.File
+	iteration int      // of the open file; before the first, −1
+	file      *os.File // nil: none is open
 	w         *bufio.Writer
-	enc       *json.Encoder
+	out       *File
+	held      Held // what has been ended
 	seq       int
-	records   int
 	err       error
 	sign      signer
 	partials  []device.Partial
 	probe     func(device.Partial)
+}
+
+// book is what the Tracers of one run share.
+type book struct {
+	run     Run
+	made    bool // the directory is ours to remove
+	mu      sync.Mutex
+	tracers []*Tracer
 }
 
 // New makes the trace's directory with its run.json and a Tracer for one rank.
@@ -45,32 +52,42 @@ type Tracer struct {
 func New(o Options, rank int, run Run) (*Tracer, error) {
 	_, statErr := os.Stat(o.Dir)
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("trace %s: cannot be made: %w", o.Dir, cause(err))
+		return nil, fmt.Errorf("trace %s: cannot be made: %w", o.Dir, files.Reason(err))
 	}
 	entries, err := os.ReadDir(o.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("trace %s: %w", o.Dir, cause(err))
+		return nil, fmt.Errorf("trace %s: %w", o.Dir, files.Reason(err))
 	}
 	if len(entries) > 0 {
 		return nil, fmt.Errorf("trace %s: is not empty: name a new directory", o.Dir)
 	}
-	t := Join(o, rank)
-	t.made, t.run = os.IsNotExist(statErr), run
-	if err := run.write(o.Dir); err != nil {
+	b := &book{run: run, made: os.IsNotExist(statErr)}
+	t := b.join(o, rank)
+	world, err := run.world()
+	if err == nil {
+		b.run.Holds = o.asked(world)
+		err = b.run.write(o.Dir)
+	}
+	if err != nil {
 		t.Remove()
 		return nil, err
 	}
 	return t, nil
 }
 
-// Join makes a Tracer for a further rank of a trace that New began.
-func Join(o Options, rank int) *Tracer {
-	t := &Tracer{Options: o, rank: rank, active: o.Level > Off && o.Ranks.Has(rank), iteration: -1}
+// Join makes the Tracer of a further rank.
+func (t *Tracer) Join(rank int) *Tracer { return t.join(t.Options, rank) }
+
+func (b *book) join(o Options, rank int) *Tracer {
+	t := &Tracer{Options: o, book: b, rank: rank, active: o.Level > Off && o.Ranks.Has(rank), iteration: -1, held: Held{Rank: rank}}
 	t.probe = func(p device.Partial) { // the kernel reuses its slices
 		p.F32 = append([]float32(nil), p.F32...)
 		p.F64 = append([]float64(nil), p.F64...)
 		t.partials = append(t.partials, p)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tracers = append(b.tracers, t)
 	return t
 }
 
@@ -216,81 +233,5 @@ func (t *Tracer) detail(c *device.Call, r *Record, part string) {
 		if p.Part == part {
 			r.Partials = append(r.Partials, t.sign.partial(p))
 		}
-	}
-}
-
-func (t *Tracer) write(r Record) {
-	if t.err != nil {
-		return
-	}
-	if r.Iteration != t.iteration {
-		if t.err = t.open(r.Iteration); t.err != nil {
-			return
-		}
-	}
-	r.Seq = t.seq
-	t.seq++
-	t.records++
-	t.err = t.enc.Encode(&r)
-}
-
-// open ends the current file and starts the iteration's.
-func (t *Tracer) open(iteration int) error {
-	if err := t.end(); err != nil {
-		return err
-	}
-	f, err := os.Create(filepath.Join(t.Dir, FileName(t.rank, iteration)))
-	if err != nil {
-		return fmt.Errorf("trace %s: %w", t.Dir, cause(err))
-	}
-	t.file, t.iteration, t.records = f, iteration, 0
-	t.w = bufio.NewWriterSize(f, 1<<16)
-	t.enc = json.NewEncoder(t.w)
-	t.enc.SetEscapeHTML(false)
-	return nil
-}
-
-// FileName is the trace file of a rank and iteration.
-func FileName(rank, iteration int) string {
-	return fmt.Sprintf("rank%05d_iter%06d.jsonl", rank, iteration)
-}
-
-// end writes the end record, by which truncation shows, and closes the file.
-func (t *Tracer) end() error {
-	if t.file == nil {
-		return nil
-	}
-	_, err := fmt.Fprintf(t.w, "{\"kind\":\"end\",\"records\":%d}\n", t.records)
-	if e := t.w.Flush(); err == nil {
-		err = e
-	}
-	if e := t.file.Close(); err == nil {
-		err = e
-	}
-	t.file = nil
-	if err != nil {
-		return fmt.Errorf("trace %s: %w", t.Dir, cause(err))
-	}
-	return nil
-}
-
-// Close ends the trace and reports the first error of the whole run.
-func (t *Tracer) Close() error {
-	if err := t.end(); t.err == nil {
-		t.err = err
-	}
-	return t.err
-}
-
-// Remove deletes what was written: a run that failed leaves no half trace.
-func (t *Tracer) Remove() {
-	entries, err := os.ReadDir(t.Dir)
-	for _, e := range entries { // New made sure the directory held nothing else
-		if err == nil {
-			err = os.RemoveAll(filepath.Join(t.Dir, e.Name()))
-		}
-	}
-	if t.made && err == nil {
-		_ = os.Remove(t.Dir) // an error here leaves an empty directory
 	}
 }
