@@ -1,6 +1,6 @@
 module firstbit
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/chewxy/math32 v1.11.1
@@ -13,7 +13,7 @@ require (
 	github.com/zeebo/xxh3 v1.1.0
 	go4.org/unsafe/assume-no-moving-gc v0.0.0-20231121144256-b99613f794b6
 	golang.org/x/exp v0.0.0-20240719175910-8a7402abbf56
-	golang.org/x/sys v0.46.0
+	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.44.0
 	gorgonia.org/tensor v0.9.24
 )
@@ -22,6 +22,7 @@ require (
 	github.com/apache/arrow/go/arrow v0.0.0-20201229220542-30ce2eb5d4dc // indirect
 	github.com/chewxy/hm v1.0.0 // indirect
 	github.com/felixge/fgprof v0.9.3 // indirect
+	github.com/gofrs/flock v0.13.2 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.4.3 // indirect
 	github.com/google/flatbuffers v1.12.0 // indirect

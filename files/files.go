@@ -1,5 +1,6 @@
-// Package files opens for reading what a user names: regular files of bounded size, and nothing else. A pipe or a device may
-// never end, and a file may be larger than memory, sparse ones at no cost to whoever made them.
+// Package files is how a run treats a disk that others use too. It opens for reading what a user names: regular files of bounded size, and
+// nothing else. A pipe or a device may never end, and a file may be larger than memory, sparse ones at no cost to whoever made them. The folders
+// that it writes it claims, so that no other run writes there, and whatever others put there stays.
 package files
 
 import (
@@ -104,6 +105,10 @@ func Reason(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err
+	}
+	var l *os.LinkError // of a renaming
+	if errors.As(err, &l) {
+		return l.Err
 	}
 	return err
 }
