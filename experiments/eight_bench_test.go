@@ -21,10 +21,11 @@ func BenchmarkEightRanks(b *testing.B) {
 			s := Spec{Config: train.Small(), Layout: parallel.Layout{DP: n}}
 			s.Config.Batch, s.Config.Steps = 8/n, 41
 			var start time.Time
-			s.Each = func(r train.Result) {
+			s.Each = func(r train.Result) error {
 				if r.Step == 1 { // the first allocates
 					start = time.Now()
 				}
+				return nil
 			}
 			_, err := Run(s)
 			require.NoError(b, err)

@@ -24,7 +24,7 @@ func (o *Outcome) firstNonFinite() int {
 // infinity. Looking at every output of every run would cost a pass over memory; a replay costs
 // nothing until it is needed, and is the same run.
 func (s Spec) findNonFinite(until int) (string, error) {
-	s.Trace, s.Save, s.Each, s.EachRank, s.Until = trace.Options{}, Save{}, nil, nil, until
+	s.Trace, s.Save, s.Begin, s.Each, s.EachRank, s.Until = trace.Options{}, Save{}, nil, nil, nil, until
 	found := make([]string, s.Layout.World())
 	s.watch = func(rank int) device.Middleware {
 		return func(next device.Runner) device.Runner {

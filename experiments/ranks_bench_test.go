@@ -19,7 +19,7 @@ func BenchmarkRanks(b *testing.B) {
 			s := Spec{Config: train.Pico(), Layout: parallel.Layout{DP: n}}
 			s.Config.Batch, s.Config.Steps = 1, b.N+1
 			var m runtime.MemStats
-			s.Each = func(r train.Result) {
+			s.Each = func(r train.Result) error {
 				if r.Step == 1 { // the first allocates
 					b.ResetTimer()
 				}
@@ -27,6 +27,7 @@ func BenchmarkRanks(b *testing.B) {
 					b.StopTimer()
 					runtime.ReadMemStats(&m)
 				}
+				return nil
 			}
 			_, err := Run(s)
 			require.NoError(b, err)

@@ -45,8 +45,10 @@ type Spec struct {
 	// watch is one more middleware, around the kernels alone; nil: none.
 	watch func(rank int) device.Middleware
 
-	// Each is called after every step of the first rank; nil: nobody watches.
-	Each func(train.Result)
+	// Begin is called before the first step, when all that can be known before was found well; nil: nobody watches.
+	Begin func()
+	// Each is called after every step of the first rank; nil: nobody watches. An error ends the run.
+	Each func(train.Result) error
 	// EachRank is called by every rank, all at once. An error ends the run.
 	EachRank func(rank int, t *train.Trainer, r train.Result) error
 }

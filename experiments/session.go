@@ -67,6 +67,9 @@ func (s *Spec) run() (*Outcome, *model.Model, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if s.Begin != nil {
+		s.Begin()
+	}
 	ranks := make([]*session, world.World())
 	var ready atomic.Int64
 	err = world.Run(func(r parallel.Rank) (err error) {
@@ -218,7 +221,9 @@ func (r *session) loop(s *Spec, rank int, saver *checkpoint.Saver) error {
 		}
 		o.Steps = append(o.Steps, step)
 		if s.Each != nil && rank == 0 {
-			s.Each(step)
+			if err := s.Each(step); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

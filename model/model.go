@@ -1,8 +1,6 @@
 package model
 
 import (
-	"strings"
-
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
@@ -184,15 +182,6 @@ func (w *Weights) MTPScale(k, seq int, tokenScale float64) float64 {
 
 // Format is that of weights and activations.
 func (w *Weights) Format() lowp.Format { return w.format }
-
-// Routed counts the mixture-of-experts layers of the whole network, those of the depths among them, and the depths.
-func (w *Weights) Routed() (layers, depths int) {
-	main, inner := w.Layers()
-	if inner != "" {
-		depths = w.MTP.Depths
-	}
-	return strings.Count(main, "E") + depths*strings.Count(inner, "E"), depths
-}
 
 // Reads tells whether the piece reads tokens: it has the embedding or the head.
 func (m *Model) Reads() bool { return m.first || m.last }

@@ -19,6 +19,15 @@ func (c Config) Layers() (main, inner string) {
 // Uncut is a pattern without the ends of stages, which say where layers are and not what they compute.
 func Uncut(pattern string) string { return strings.ReplaceAll(pattern, "|", "") }
 
+// Routed counts the mixture-of-experts layers of the whole network, those of the depths among them, and the depths.
+func (c Config) Routed() (layers, depths int) {
+	main, inner := c.Layers()
+	if inner != "" {
+		depths = c.MTP.Depths
+	}
+	return strings.Count(main, "E") + depths*strings.Count(inner, "E"), depths
+}
+
 // stages are the parts that | cuts the main layers into: runs of layers, as the stages of a pipeline take them one after another.
 func (c Config) stages() []string {
 	main, _, _ := strings.Cut(c.Pattern, "/")

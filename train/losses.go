@@ -118,6 +118,19 @@ func runMeetLosses[T libm.Float](c *device.Call) {
 	}
 }
 
+// MetricNames lists what a step reports, in its order.
+func (c Config) MetricNames() []string {
+	names := []string{"loss", "lm_loss"}
+	layers, depths := c.Model.Routed()
+	if layers > 0 {
+		names = append(names, "load_balancing_loss", "z_loss")
+	}
+	if depths > 0 {
+		names = append(names, "mtp_loss")
+	}
+	return append(names, "grad_norm")
+}
+
 // metrics makes the step's numbers and shows each as a metric record: the loss, its parts as they
 // enter it, and the norm of the gradients.
 func (t *Trainer) metrics(norm *device.Tensor) Result {

@@ -10,7 +10,7 @@ import (
 
 // Layouts runs the matrix over some layouts by a recipe. A cell is ok if weights, moments, gradients and losses of all steps are those
 // of one rank, under two schedules. one is the hash of the hashes of one rank.
-func Layouts(recipe string, layouts []string, each func(Cell)) (cells []Cell, one string, err error) {
+func Layouts(recipe string, layouts []string, each func(Cell) error) (cells []Cell, one string, err error) {
 	all := xxh3.New()
 	cells, err = matrix(layouts, each, func(s setting, l parallel.Layout, want Values) (Cell, Values, error) {
 		cell, got, err := s.sameAs(want, l, recipe)

@@ -19,7 +19,10 @@ import (
 func TestLayouts(t *testing.T) {
 	few := []string{"tp=2,ep=4", "dp=2,tp=2,pp=2,ep=2", "tp=2,cp=2", "pp=2,vpp=2"}
 	var seen []Cell
-	cells, one, err := Layouts(tune.Canonical, few, func(c Cell) { seen = append(seen, c) })
+	cells, one, err := Layouts(tune.Canonical, few, func(c Cell) error {
+		seen = append(seen, c)
+		return nil
+	})
 	require.NoError(t, err)
 	require.Equal(t, seen, cells)
 	require.Len(t, cells, MatrixCells(len(few)))

@@ -90,23 +90,38 @@ func (s setting) spec(l parallel.Layout, recipe string) experiments.Spec {
 	return experiments.Spec{Config: c, Layout: l, Recipe: recipe}
 }
 
-// matrix runs every cell of some layouts: one rank first, whose values verify gets with every other layout's. Each is called with
-// every cell; nil: nobody watches.
-func matrix(layouts []string, each func(Cell), verify func(s setting, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
+// CheckLayouts says which of some layouts cannot be verified, before anything runs.
+func CheckLayouts(layouts []string) error {
+	_, err := besideOne(layouts)
+	return err
+}
+
+// besideOne are layouts that can cut every model of the matrix, each once, after one rank.
+func besideOne(layouts []string) ([]parallel.Layout, error) {
 	all := []parallel.Layout{parallel.Layout{}.Full()}
 	for _, text := range layouts {
 		l, err := parallel.ParseLayout(text)
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range settings() { // before anything runs
+		for _, s := range settings() {
 			if err := s.fits(l); err != nil {
 				return nil, err
 			}
 		}
-		if !slices.Contains(all, l) { // one rank is there already
+		if !slices.Contains(all, l) {
 			all = append(all, l)
 		}
+	}
+	return all, nil
+}
+
+// matrix runs every cell of some layouts: one rank first, whose values verify gets with every other layout's. Each is called with
+// every cell; nil: nobody watches. An error of its ends the matrix.
+func matrix(layouts []string, each func(Cell) error, verify func(s setting, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
+	all, err := besideOne(layouts)
+	if err != nil {
+		return nil, err
 	}
 	var cells []Cell
 	for _, s := range settings() {
@@ -121,7 +136,9 @@ func matrix(layouts []string, each func(Cell), verify func(s setting, l parallel
 			}
 			cells = append(cells, cell)
 			if each != nil {
-				each(cell)
+				if err := each(cell); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}

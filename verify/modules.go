@@ -16,7 +16,7 @@ var moduleTolerances = map[string]float64{"fp32": 1e-5, "bf16": 2e-2}
 // Modules runs the matrix over some layouts by the fixed recipe. A cell is ok if it has the same bits under two schedules, and if losses and
 // gradients of the first step are near those of one rank. The last layout of each setting runs with the other Runner too, which is to
 // be another process.
-func Modules(layouts []string, other Runner, each func(Cell)) ([]Cell, error) {
+func Modules(layouts []string, other Runner, each func(Cell) error) ([]Cell, error) {
 	last := ""
 	if len(layouts) > 0 {
 		l, err := parallel.ParseLayout(layouts[len(layouts)-1])

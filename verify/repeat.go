@@ -24,7 +24,10 @@ func (p parted) Error() string { return p.why }
 func Repeat(s experiments.Spec, step func()) (Cell, error) {
 	cell := Cell{Name: strings.Join([]string{short(s.Layout), s.Config.Model.Pattern, s.Config.Precision, s.Recipe}, " "), OK: true}
 	s.Digest, s.Schedule = true, device.Schedule{}
-	s.Each = func(train.Result) { step() }
+	s.Each = func(train.Result) error {
+		step()
+		return nil
+	}
 	first := make([][]train.Result, s.Layout.World())
 	s.EachRank = func(rank int, _ *train.Trainer, r train.Result) error {
 		if rank > 0 {

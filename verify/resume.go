@@ -75,8 +75,8 @@ func ResumeCells() int { return len(resumeCells()) }
 
 // Resume runs every cell once to the end, and from each of its checkpoints again, under another schedule and on another number
 // of processors. A cell is ok if metrics and every tensor of the state are the same after every later step. The runs that continue
-// have the faults.
-func Resume(run Runner, faults []string, each func(Cell)) ([]Cell, error) {
+// have the faults. An error of each ends it.
+func Resume(run Runner, faults []string, each func(Cell) error) ([]Cell, error) {
 	var cells []Cell
 	for _, c := range resumeCells() {
 		cell, err := c.verify(run, faults)
@@ -85,7 +85,9 @@ func Resume(run Runner, faults []string, each func(Cell)) ([]Cell, error) {
 		}
 		cells = append(cells, cell)
 		if each != nil {
-			each(cell)
+			if err := each(cell); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return cells, nil

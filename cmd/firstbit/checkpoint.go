@@ -12,10 +12,10 @@ import (
 // stateFlags are the flags of train that save a run's state and continue from one.
 func (f *trainFlags) stateFlags(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.save, "save", "", "write checkpoints into this folder: after the last step, and as --save-every says")
+	fs.StringVar(&f.save, "save", "", "write checkpoints into this `FOLDER`: after the last step, and as --save-every says")
 	fs.IntVar(&f.saveEvery, "save-every", 0, "save after every so many steps too")
 	fs.IntVar(&f.keep, "keep", 0, "remove all but so many of the newest checkpoints; 0: none")
-	fs.StringVar(&f.resume, "resume", "", "continue from this checkpoint, or from the newest in this folder, with the bits of a run that never stopped; "+
+	fs.StringVar(&f.resume, "resume", "", "continue from this checkpoint's `FOLDER`, or from the newest in this folder, with the bits of a run that never stopped; "+
 		"all but steps and schedule must be as they were, and under recipe canonical the layout")
 	fs.BoolVar(&f.reshard, "reshard", false, "continue on another layout though its bits are others: orders of addition, and a rank's own random streams")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,14 +22,14 @@ type configFlags struct {
 
 func (f *configFlags) add(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.preset, "preset", "tiny", "configuration to start from: "+strings.Join(train.PresetNames(), ", "))
-	fs.StringVar(&f.config, "config", "", "JSON file laid over the preset")
-	fs.StringArrayVar(&f.set, "set", nil, "path=value: set one field of the configuration, such as model.width=64")
+	fs.StringVar(&f.preset, "preset", "tiny", "`PRESET`, the configuration to start from: "+strings.Join(train.PresetNames(), ", "))
+	fs.StringVar(&f.config, "config", "", "JSON `FILE` laid over the preset")
+	fs.StringArrayVar(&f.set, "set", nil, "set one field of the configuration, `PATH=VALUE`, such as model.width=64")
 	fs.IntVar(&f.steps, "steps", 0, "iterations")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of weights and data")
-	fs.StringVar(&f.data, "data", "", "text file, folder, or token file (.bin); default: the embedded corpus")
-	fs.StringVar(&f.weights, "weights", "", "folder of a Hugging Face nemotron_h model whose shape and weights to begin with")
-	fs.StringVar(&f.precision, "precision", "", strings.Join(train.Precisions, ", "))
+	fs.StringVar(&f.data, "data", "", "`PATH` of a text file, folder, or token file (.bin); default: the embedded corpus")
+	fs.StringVar(&f.weights, "weights", "", "`FOLDER` of a Hugging Face nemotron_h model whose shape and weights to begin with")
+	fs.StringVar(&f.precision, "precision", "", "`FORMAT`: "+strings.Join(train.Precisions, ", "))
 }
 
 // configMost bounds a --config file: a pattern of a million layers has more parameters than a model may.
@@ -56,6 +57,9 @@ func (f *configFlags) configuration(changed func(string) bool) (train.Config, er
 		}
 	}
 	for _, set := range f.set {
+		if name, _, _ := strings.Cut(set, "="); slices.Contains([]string{"steps", "seed", "data", "precision", "weights"}, name) && changed(name) {
+			return c, fmt.Errorf("--%s and --set %s exclude each other: name one", name, set)
+		}
 		if err := c.Set(set); err != nil {
 			return c, fmt.Errorf("--set %w", err)
 		}

@@ -21,7 +21,7 @@ func fixturesCommand() *cobra.Command {
 		Example: "  firstbit fixtures /tmp/packs\n  firstbit fixtures /tmp/packs --cause dprob-atomics --cause bit-flip",
 		Args:    exactArgs("DIR"),
 	}
-	c.Flags().StringArrayVar(&ids, "cause", nil, "only this cause, repeatable (default: every one of firstbit list)")
+	c.Flags().StringArrayVar(&ids, "cause", nil, "only this `CAUSE`, repeatable (default: every one of firstbit list)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		causes, err := selected(ids)
@@ -29,7 +29,14 @@ func fixturesCommand() *cobra.Command {
 			return fmt.Errorf("--cause: %w", err)
 		}
 		bar := newProgress("fixtures", fixtures.Stages*len(causes))
-		index, err := fixtures.Make(args[0], causes, bar.say)
+		begun := asJSON
+		index, err := fixtures.Make(args[0], causes, func(what string) {
+			if !begun {
+				begun = true
+				fmt.Fprintf(c.OutOrStdout(), "fixtures: a pack for each of %d causes\n", len(causes))
+			}
+			bar.say(what)
+		})
 		bar.done()
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@ func TestFixtures(t *testing.T) {
 	}{
 		{[]string{dir}, "fixtures " + dir + ": is not empty: name a new directory"},
 		{[]string{}, "must be DIR"},
-		{[]string{""}, "must be a new or empty directory"},
+		{[]string{""}, "argument 1: empty: must be DIR"},
 		{[]string{dir + "2", "--cause", "gremlins"}, "--cause: cause \"gremlins\": must be one of dprob-atomics"},
 		{[]string{dir + "2", "--cause", "bit-flip", "--cause", "bit-flip"}, "named twice"},
 		{[]string{filepath.Join(dir, "README.md", "x")}, "must be a new or empty directory"},

@@ -28,8 +28,8 @@ func repeats() verification {
 		example: "  firstbit verify repeat\n  firstbit verify repeat --preset pico --layout dp=2432 --steps 3\n  firstbit verify repeat --recipe fast",
 		flags: func(c *cobra.Command) {
 			f.add(c)
-			c.Flags().StringVar(&recipe, "recipe", tune.Recipes[0], "kernels' plans; fast is no repetition, and shows what it looks like")
-			layoutsFlag(c, &texts, "simulated ranks; of the default ones, those that can cut the model", verify.RepeatLayouts)
+			c.Flags().StringVar(&recipe, "recipe", tune.Recipes[0], "`RECIPE` of kernels' plans; fast is no repetition, and shows what it looks like")
+			layoutsFlag(c, &texts, "`LAYOUT`, simulated ranks; of the default ones, those that can cut the model", verify.RepeatLayouts)
 			c.PreRunE = func(c *cobra.Command, _ []string) error {
 				config, err := f.configuration(c.Flags().Changed)
 				if err != nil {
@@ -51,14 +51,16 @@ func repeats() verification {
 			}
 		},
 		steps: func() int { return 2 * specs[0].Config.Steps * len(specs) },
-		run: func(cell func(verify.Cell), step func()) (cells []verify.Cell, held string, err error) {
+		run: func(cell func(verify.Cell) error, step func()) (cells []verify.Cell, held string, err error) {
 			for _, s := range specs {
 				c, err := verify.Repeat(s, step)
 				if err != nil {
 					return nil, "", err
 				}
-				cell(c)
 				cells = append(cells, c)
+				if err := cell(c); err != nil {
+					return nil, "", err
+				}
 			}
 			return cells, "two runs from one state are identical after every step, on every rank", nil
 		},
@@ -72,7 +74,7 @@ func resumes() verification {
 			"another schedule and on another number of processors, and has its metrics and every tensor of its state after every later step.",
 		example: "  firstbit verify resume\n  firstbit verify resume --json",
 		steps:   verify.ResumeCells,
-		run: func(cell func(verify.Cell), step func()) ([]verify.Cell, string, error) {
+		run: func(cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
 			cells, err := verify.Resume(inNewProcess, nil, counted(cell, step))
 			return cells, "a run that is stopped and continues has the bits of one that is not", err
 		},
@@ -84,7 +86,7 @@ func layouts() verification {
 		"Every layout gives the bits of one rank on the same global batch, by the recipe canonical: weights, masters, moments, gradients\n"+
 			"and losses of every step, under two schedules.",
 		"  firstbit verify layouts\n  firstbit verify layouts --layout tp=2,pp=2 --layout cp=2",
-		func(over []string, each func(verify.Cell)) ([]verify.Cell, string, error) {
+		func(over []string, each func(verify.Cell) error) ([]verify.Cell, string, error) {
 			cells, one, err := verify.Layouts(tune.Canonical, over, each)
 			return cells, "one hash for all layouts: " + one, err
 		})
@@ -95,29 +97,32 @@ func modules() verification {
 		"Every layout repeats its bits, by the recipe fixed: it has them under two schedules, and one of each pattern in another process; losses and\n"+
 			"gradients of the first step are within 1e-5 (fp32) or 2e-2 (bf16) of one rank's, relative to each tensor's largest value.",
 		"  firstbit verify modules\n  firstbit verify modules --layout dp=8,ep=4 --json",
-		func(over []string, each func(verify.Cell)) ([]verify.Cell, string, error) {
+		func(over []string, each func(verify.Cell) error) ([]verify.Cell, string, error) {
 			cells, err := verify.Modules(over, inNewProcess, each)
 			return cells, "every layout has the same bits under two schedules, and the numbers of one rank", err
 		})
 }
 
 // overMatrix verifies a guarantee over the layouts of the matrix, or those that are chosen.
-func overMatrix(name, long, example string, run func(over []string, each func(verify.Cell)) ([]verify.Cell, string, error)) verification {
+func overMatrix(name, long, example string, run func(over []string, each func(verify.Cell) error) ([]verify.Cell, string, error)) verification {
 	var over []string
 	return verification{
 		name: name, long: long, example: example,
-		flags: func(c *cobra.Command) { layoutsFlag(c, &over, "a layout besides one rank", verify.MatrixLayouts) },
+		flags: func(c *cobra.Command) {
+			layoutsFlag(c, &over, "a `LAYOUT` besides one rank", verify.MatrixLayouts)
+			c.PreRunE = func(*cobra.Command, []string) error { return verify.CheckLayouts(over) }
+		},
 		steps: func() int { return verify.MatrixCells(len(over)) },
-		run: func(cell func(verify.Cell), step func()) ([]verify.Cell, string, error) {
+		run: func(cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
 			return run(over, counted(cell, step))
 		},
 	}
 }
 
 // counted tells of a cell, and counts it for a step.
-func counted(cell func(verify.Cell), step func()) func(verify.Cell) {
-	return func(c verify.Cell) {
-		cell(c)
+func counted(cell func(verify.Cell) error, step func()) func(verify.Cell) error {
+	return func(c verify.Cell) error {
 		step()
+		return cell(c)
 	}
 }

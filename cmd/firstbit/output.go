@@ -2,12 +2,82 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
+
+// output is standard output, unbuffered. Its first failure decides the exit code, whoever was printing; what is printed after it
+// is dropped.
+type output struct {
+	file *os.File
+	err  error
+}
+
+// Write does not fail: nobody but run has to look.
+func (o *output) Write(p []byte) (int, error) {
+	if o.err == nil {
+		_, err := o.file.Write(p)
+		o.failed(err)
+	}
+	return len(p), nil
+}
+
+// close says whether all was written. Some file systems know only then.
+func (o *output) close() error {
+	o.failed(o.file.Close())
+	return o.err
+}
+
+func (o *output) failed(err error) {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		err = at.Err
+	}
+	if err != nil && o.err == nil {
+		o.err = writeError{err}
+	}
+}
+
+// writeError is a failure of standard output.
+type writeError struct{ error }
+
+func (w writeError) Error() string { return "standard output: " + w.error.Error() }
+func (w writeError) Unwrap() error { return w.error }
+
+// written is the failure of what was printed so far, for commands that go on for long.
+func written(out io.Writer) error {
+	if o, ok := out.(*output); ok {
+		return o.err
+	}
+	return nil
+}
+
+// unread tells whether an error says that nobody reads standard output any more.
+func unread(err error) bool {
+	var w writeError
+	return errors.As(err, &w) && errors.Is(w, syscall.EPIPE)
+}
+
+// oneLine is a message as a terminal may see it: names from outside can hold anything.
+func oneLine(message string) string {
+	var b strings.Builder
+	for _, r := range strings.ReplaceAll(message, "\n", " ") {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
+}
 
 // printJSON writes one object and nothing else.
 func printJSON(w io.Writer, v any) error {

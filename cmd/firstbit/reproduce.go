@@ -19,7 +19,7 @@ func reproduceCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	c.Flags().BoolVar(&all, "all", false, "every cause of the catalog")
-	c.Flags().StringVar(&layout, "layout", "", "a layout to show it on, such as tp=2,ep=2, or each: every one that list names (default: the first of those)")
+	c.Flags().StringVar(&layout, "layout", "", "a `LAYOUT` to show it on, such as tp=2,ep=2, or each: every one that list names (default: the first of those)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		causes, err := chosen(args, all)
@@ -79,20 +79,26 @@ func reproduce(causes []*experiments.Cause, asJSON bool, out io.Writer) error {
 	ok := true
 	results := []*experiments.Result{}
 	for i, cause := range causes {
+		s := story{out: out, cause: cause}
+		if asJSON {
+			s.out = io.Discard
+		} else if i > 0 {
+			fmt.Fprintln(out)
+		}
+		s.begin()
 		bar := newProgress(cause.ID, cause.Stages())
-		r, err := cause.Reproduce(bar.say)
+		var err error
+		s.r, err = cause.Reproduce(bar.say)
 		bar.done()
 		if err != nil {
 			return fmt.Errorf("%s: %w", cause.ID, err)
 		}
-		ok = ok && r.OK
-		results = append(results, r)
-		if !asJSON {
-			if i > 0 {
-				fmt.Fprintln(out)
-			}
-			story{out, cause, r}.tell()
+		s.tell()
+		if err := written(out); err != nil {
+			return err
 		}
+		ok = ok && s.r.OK
+		results = append(results, s.r)
 	}
 	if asJSON {
 		if err := printJSON(out, map[string]any{"ok": ok, "results": results}); err != nil {
@@ -103,4 +109,15 @@ func reproduce(causes []*experiments.Cause, asJSON bool, out io.Writer) error {
 		return outcome(exitDifferent)
 	}
 	return nil
+}
+
+// begin says what is about to run.
+func (s story) begin() {
+	c, config := s.cause, s.cause.Config()
+	s.print("%s: %s", c.ID, c.Title)
+	s.print("  %s; %d steps of a width-%d model of %s layers in %s", c.Layouts[0], config.Steps, config.Model.Width, config.Model.Pattern, config.Precision)
+	s.print("  cause: %s", c.Cause)
+	s.print("  run A: %s", c.Vary()[0])
+	s.print("  run B: %s", c.Vary()[1])
+	s.print("")
 }

@@ -38,7 +38,10 @@ func TestResumeInNewProcesses(t *testing.T) {
 				return nil, stop
 			}
 			return inNewProcess(s, procs)
-		}, faults, func(c verify.Cell) { cells = append(cells, c) })
+		}, faults, func(c verify.Cell) error {
+			cells = append(cells, c)
+			return nil
+		})
 		require.ErrorIs(t, err, stop)
 		return cells
 	}

@@ -24,7 +24,7 @@ func revealCommand() *cobra.Command {
 		Args:    exactArgs("KERNEL"),
 	}
 	c.Flags().IntVarP(&n, "n", "n", 16, "leaves of the sum")
-	c.Flags().StringVar(&plan, "plan", "", "items of the kernel's plan to set")
+	c.Flags().StringVar(&plan, "plan", "", "`ITEMS` of the kernel's plan to set")
 	c.Flags().Uint64Var(&schedule, "schedule", 0, "seed of arrival orders")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -16,19 +16,13 @@ import (
 type story struct {
 	out   io.Writer
 	cause *experiments.Cause
-	r     *experiments.Result
+	r     *experiments.Result // nil before it is known
 }
 
 func (s story) print(format string, a ...any) { fmt.Fprintf(s.out, format+"\n", a...) }
 
 func (s story) tell() {
 	c, r := s.cause, s.r
-	s.print("%s: %s", c.ID, c.Title)
-	s.print("  %s; %d steps of a %s model of %s layers in %s", r.Layout, r.Config.Steps, "width-"+strconv.Itoa(r.Config.Model.Width), r.Config.Model.Pattern, r.Precision)
-	s.print("  cause: %s", c.Cause)
-	s.print("  run A: %s", c.Vary()[0])
-	s.print("  run B: %s", c.Vary()[1])
-	s.print("")
 	s.print("1  Without the cause     %s", sameOrNot(r.Baseline.Identical))
 	s.print("2  With the cause        %s", sameOrNot(r.Fault.Identical))
 	if !r.Fault.Identical {

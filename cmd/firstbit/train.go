@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/pkg/profile"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -45,20 +44,20 @@ func trainCommand() *cobra.Command {
 	}
 	fs := c.Flags()
 	f.configFlags.add(c)
-	fs.StringVar(&f.layout, "layout", "dp=1", "simulated ranks, such as dp=2,tp=2,pp=2: extents of dp, tp, pp, vpp, cp, ep, etp")
-	fs.StringVar(&f.schedule, "schedule", "0", "seed of arrival orders, or real for the machine's own races")
-	fs.StringVar(&f.export, "export", "", "write the trained weights into this new folder, as Hugging Face's nemotron_h")
+	fs.StringVar(&f.layout, "layout", "dp=1", "simulated ranks: `AXIS=N` of axes dp, tp, pp, vpp, cp, ep, etp, such as dp=2,tp=2,pp=2")
+	fs.StringVar(&f.schedule, "schedule", "0", "`SEED` of arrival orders, or real for the machine's own races")
+	fs.StringVar(&f.export, "export", "", "write the trained weights into this new `FOLDER`, as Hugging Face's nemotron_h")
 	f.stateFlags(c)
-	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "kernels' plans: "+strings.Join(tune.Recipes, ", "))
-	fs.StringArrayVar(&f.plans, "plan", nil, "'GLOB PLAN': set items of the plans of matching Calls")
+	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "`RECIPE` of kernels' plans: "+strings.Join(tune.Recipes, ", "))
+	fs.StringArrayVar(&f.plans, "plan", nil, "set items of the plans of matching Calls: `'GLOB PLAN'`")
 	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
-	fs.StringArrayVar(&f.faults, "inject", nil, "'KIND@GLOB key=value …': inject a fault, see list --faults")
-	fs.StringVar(&f.trace, "trace", "", "write a trace into this new directory")
-	fs.StringVar(&f.level, "level", "op", "how deep to trace: metrics, semantic, module, op, kernel")
-	fs.StringVar(&f.ranks, "trace-ranks", "", "ranks to trace, such as 0,3,8-15")
-	fs.StringVar(&f.window, "trace-steps", "", "steps to trace, such as 4-6")
-	fs.StringVar(&f.dump, "dump", "", "GLOB of Calls whose bytes the trace keeps")
-	fs.StringVar(&f.profile, "profile", "", "write a profile into the current directory: cpu, mem, trace")
+	fs.StringArrayVar(&f.faults, "inject", nil, "inject a fault, `'KIND@GLOB KEY=VALUE'`: see list --faults")
+	fs.StringVar(&f.trace, "trace", "", "write a trace into this new `FOLDER`")
+	fs.StringVar(&f.level, "level", "op", "`LEVEL`, how deep to trace: metrics, semantic, module, op, kernel")
+	fs.StringVar(&f.ranks, "trace-ranks", "", "`RANKS` to trace, such as 0,3,8-15")
+	fs.StringVar(&f.window, "trace-steps", "", "`STEPS` to trace, such as 4-6")
+	fs.StringVar(&f.dump, "dump", "", "`GLOB` of Calls whose bytes the trace keeps")
+	fs.StringVar(&f.profile, "profile", "", "write a `PROFILE` into the current directory: cpu, mem, trace")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		spec, err := f.spec(fs.Changed)
@@ -129,17 +128,6 @@ func (f *trainFlags) traceOptions() (trace.Options, error) {
 	return o, nil
 }
 
-func startProfile(kind string) (stop func(), err error) {
-	modes := map[string]func(*profile.Profile){"cpu": profile.CPUProfile, "mem": profile.MemProfile, "trace": profile.TraceProfile}
-	if kind == "" {
-		return func() {}, nil
-	}
-	if modes[kind] == nil {
-		return nil, fmt.Errorf("--profile %q: must be cpu, mem or trace", kind)
-	}
-	return profile.Start(modes[kind], profile.ProfilePath("."), profile.Quiet, profile.NoShutdownHook).Stop, nil
-}
-
 // metricJSON is a number with its bits.
 type metricJSON struct {
 	Value *float64 `json:"value"` // null where JSON has no number: NaN and infinities
@@ -158,17 +146,17 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 	if asJSON || !term.IsTerminal(int(os.Stdout.Fd())) {
 		bar = newProgress("train", s.Config.Steps)
 	}
-	header := false
-	s.Each = func(r train.Result) {
+	s.Begin = func() {
+		if !asJSON {
+			printHeader(out, s.Config.MetricNames())
+		}
+	}
+	s.Each = func(r train.Result) error {
 		bar.step()
-		if asJSON {
-			return
+		if !asJSON {
+			printStep(out, r)
 		}
-		if !header {
-			printHeader(out, r)
-			header = true
-		}
-		printStep(out, r)
+		return written(out)
 	}
 	o, err := experiments.Run(s)
 	bar.done()
@@ -180,29 +168,22 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 			fmt.Fprintf(warn, "firstbit: %q changed nothing\n", f.Text)
 		}
 	}
-	if o.Resharded != "" {
-		fmt.Fprintf(warn, "firstbit: %s\n", o.Resharded)
-	}
-	if o.NonFinite != "" {
-		fmt.Fprintf(warn, "firstbit: %s\n", o.NonFinite)
+	for _, note := range []string{o.Resharded, o.NonFinite} {
+		if note != "" {
+			fmt.Fprintf(warn, "firstbit: %s\n", note)
+		}
 	}
 	if asJSON {
 		return printTrainJSON(out, s, o)
 	}
-	last := o.Steps[len(o.Steps)-1]
-	for _, l := range o.Load {
-		if l.Step == last.Step {
-			fmt.Fprintf(out, "experts of %s: the busiest has %.2f times the mean of %d tokens\n", l.Layer, l.Imbalance(), sum(l.Tokens)/len(l.Tokens))
-		}
-	}
-	fmt.Fprintf(out, "state %s after step %d; the corpus' unigram entropy is %.4f nats\n", last.State, last.Step, o.Unigram)
+	printEnd(out, o)
 	return nil
 }
 
-func printHeader(out io.Writer, r train.Result) {
+func printHeader(out io.Writer, metrics []string) {
 	fmt.Fprintf(out, "%5s", "step")
-	for _, m := range r.Metrics {
-		fmt.Fprintf(out, "  %19s", m.Name)
+	for _, name := range metrics {
+		fmt.Fprintf(out, "  %19s", name)
 	}
 	fmt.Fprintln(out)
 }
@@ -213,6 +194,16 @@ func printStep(out io.Writer, r train.Result) {
 		fmt.Fprintf(out, "  %10.6f %s", m.Value, m.Bits)
 	}
 	fmt.Fprintln(out)
+}
+
+func printEnd(out io.Writer, o *experiments.Outcome) {
+	last := o.Steps[len(o.Steps)-1]
+	for _, l := range o.Load {
+		if l.Step == last.Step {
+			fmt.Fprintf(out, "experts of %s: the busiest has %.2f times the mean of %d tokens\n", l.Layer, l.Imbalance(), sum(l.Tokens)/len(l.Tokens))
+		}
+	}
+	fmt.Fprintf(out, "state %s after step %d; the corpus' unigram entropy is %.4f nats\n", last.State, last.Step, o.Unigram)
 }
 
 func sum(n []int) (s int) {

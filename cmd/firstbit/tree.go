@@ -26,6 +26,7 @@ func treeCommand() *cobra.Command {
 	c.Flags().BoolVar(&svg, "svg", false, "draw as SVG")
 	c.Flags().BoolVar(&dot, "dot", false, "write Graphviz DOT")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.MarkFlagsMutuallyExclusive("json", "svg", "dot")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t, order, err := treeOf(args[0], n, schedule)
 		if err != nil {

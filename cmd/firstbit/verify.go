@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"firstbit/spell"
 	"firstbit/verify"
 )
 
@@ -17,7 +18,7 @@ type verification struct {
 	flags               func(c *cobra.Command)
 	steps               func() int // that the progress bar counts
 	// run tells of every cell and of every step, and returns what to print when all hold.
-	run func(cell func(verify.Cell), step func()) (cells []verify.Cell, held string, err error)
+	run func(cell func(verify.Cell) error, step func()) (cells []verify.Cell, held string, err error)
 }
 
 func verifyCommand() *cobra.Command {
@@ -25,21 +26,32 @@ func verifyCommand() *cobra.Command {
 		Use:     "verify GUARANTEE",
 		Short:   "Prove a guarantee by running it: repeat, resume, layouts, modules",
 		Example: "  firstbit verify repeat --preset pico --layout dp=64 --steps 20\n  firstbit verify layouts --layout tp=2,pp=2\n  firstbit verify resume --json",
-		Args:    exactArgs("GUARANTEE"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return fmt.Errorf("verify %q: must be repeat, resume, layouts or modules", args[0])
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() }, // of what has no name: see Args
 	}
+	var names []string
 	for _, v := range []verification{repeats(), resumes(), layouts(), modules()} {
 		c.AddCommand(v.command())
+		names = append(names, v.name)
+	}
+	c.Args = func(_ *cobra.Command, args []string) error {
+		given := ""
+		if len(args) > 0 {
+			given = args[0]
+		}
+		return fmt.Errorf("verify %q: %s", given, spell.OneOf(given, names))
 	}
 	return c
 }
 
+// short is the beginning of the guarantee's description.
+func (v verification) short() string {
+	long := strings.ReplaceAll(v.long, "\n", " ")
+	return long[:strings.IndexAny(long, ":;,")]
+}
+
 func (v verification) command() *cobra.Command {
 	var asJSON bool
-	long := strings.ReplaceAll(v.long, "\n", " ")
-	c := &cobra.Command{Use: v.name, Short: long[:strings.IndexAny(long, ":;,")], Long: v.long, Example: v.example, Args: noArgs}
+	c := &cobra.Command{Use: v.name, Short: v.short(), Long: v.long, Example: v.example, Args: noArgs}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	if v.flags != nil {
 		v.flags(c)
@@ -49,11 +61,15 @@ func (v verification) command() *cobra.Command {
 }
 
 func (v verification) verify(asJSON bool, out io.Writer) error {
+	if !asJSON {
+		fmt.Fprintf(out, "verify %s: %s\n", v.name, v.short())
+	}
 	bar := newProgress("verify "+v.name, v.steps())
-	cells, held, err := v.run(func(cell verify.Cell) {
+	cells, held, err := v.run(func(cell verify.Cell) error {
 		if !asJSON {
 			printCell(out, cell)
 		}
+		return written(out)
 	}, bar.step)
 	bar.done()
 	if err != nil {

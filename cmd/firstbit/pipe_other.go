@@ -1,0 +1,6 @@
+//go:build !unix
+
+package main
+
+// reportBrokenPipes is for systems that have the signal.
+func reportBrokenPipes() {}
