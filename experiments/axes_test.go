@@ -20,7 +20,7 @@ var second = trace.Set{{Lo: 2, Hi: 2}}
 func laidOut(t *testing.T, layout string, change func(*train.Config)) Spec {
 	t.Helper()
 	c := train.Tiny()
-	c.Steps, c.Micro, c.Seq = 2, 2, 16
+	c.Steps, c.Batch, c.Micro, c.Seq = 2, 2, 2, 16
 	if change != nil {
 		change(&c)
 	}
@@ -29,22 +29,36 @@ func laidOut(t *testing.T, layout string, change func(*train.Config)) Spec {
 	return Spec{Config: c, Layout: l, Digest: true}
 }
 
+// Layouts with each axis and several together, and variants of a run. Of the matrix every variant is run on every layout, otherwise one.
+var (
+	replicaLayouts  = []string{"dp=2", "tp=2", "cp=2", "pp=2", "ep=2", "dp=2,tp=2", "dp=2,tp=2,pp=2,ep=2", "cp=2,tp=2,ep=2", "pp=2,vpp=2", "tp=2,etp=2"}
+	replicaVariants = []variant{
+		{"fp32", nil},
+		{"bf16, tied, dropout and jitter", func(c *train.Config) {
+			c.Precision, c.Model.Tied, c.Model.Dropout, c.Model.MoE.Jitter = "bf16", true, 0.1, 0.1
+		}},
+		{"fp8, delayed", func(c *train.Config) { c.Precision, c.Quant.Scaling = "fp8", "delayed" }},
+		{"nvfp4, recomputing", func(c *train.Config) { c.Precision, c.Model.Recompute = "nvfp4", true }},
+	}
+)
+
+type variant struct {
+	name   string
+	change func(*train.Config)
+}
+
 // The replicas of a healthy run are equal on every layout, whatever is copied there.
 func TestReplicasOfEveryLayout(t *testing.T) {
-	for _, layout := range []string{"dp=2", "tp=2", "cp=2", "pp=2", "ep=2", "dp=2,tp=2", "dp=2,tp=2,pp=2,ep=2", "cp=2,tp=2,ep=2", "pp=2,vpp=2", "tp=2,etp=2"} {
-		for name, change := range map[string]func(*train.Config){
-			"fp32": nil,
-			"bf16, tied, dropout and jitter": func(c *train.Config) {
-				c.Precision, c.Model.Tied, c.Model.Dropout, c.Model.MoE.Jitter = "bf16", true, 0.1, 0.1
-			},
-			"fp8, delayed":       func(c *train.Config) { c.Precision, c.Quant.Scaling = "fp8", "delayed" },
-			"nvfp4, recomputing": func(c *train.Config) { c.Precision, c.Model.Recompute = "nvfp4", true },
-		} {
-			t.Run(layout+", "+name, func(t *testing.T) {
+	for i, layout := range replicaLayouts {
+		for j, v := range replicaVariants {
+			if !*matrix && j != (i+1)%len(replicaVariants) {
+				continue
+			}
+			t.Run(layout+", "+v.name, func(t *testing.T) {
 				if testing.Short() && layout != "dp=2,tp=2,pp=2,ep=2" {
 					t.Skip("one layout is enough for the race detector")
 				}
-				r, err := diff.Replicas(traced(t, laidOut(t, layout, change)))
+				r, err := diff.Replicas(traced(t, laidOut(t, layout, v.change)))
 				require.NoError(t, err)
 				require.True(t, r.Identical, "%+v %v", r.First, r.Evidence)
 			})
@@ -117,51 +131,84 @@ func localizedOn(t *testing.T, s Spec, fault string) *diff.Report {
 	return r
 }
 
-// One rank's fault is found on that rank, in that Call, through whatever carries it to the others: gathers and scatters of tensor
-// parallelism, messages of pipelines and of parts of a sequence, all-to-alls of experts. The faults of carriers are their own.
+// axisFaults are faults of one rank on each axis: of gathers and scatters of tensor parallelism, messages of pipelines and of parts of a
+// sequence, all-to-alls of experts, and of Calls between them.
+var axisFaults = []struct{ layout, path, where string }{
+	{"tp=2", "layers.3.mlp.w1", "rank=1 elem=6"},
+	{"tp=2", "layers.2.moe.router.logits", "rank=1 micro=1"},
+	{"tp=2", "layers.1.attn.wq.dx", "rank=0 phase=bwd"},
+	{"tp=2", "layers.3.mlp.w2.scatter", "rank=1"},
+	{"tp=2", "layers.1.attn.x.gather", "rank=0"},
+	{"pp=2", "layers.1.y", "rank=0 micro=1"},
+	{"pp=2", "layers.2.dx", "rank=1 phase=bwd micro=1"},
+	{"pp=2", "pipeline.chunk.1.recv", "rank=1"},
+	{"pp=2,vpp=2", "layers.2.dx", "rank=0 phase=bwd"},
+	{"ep=2", "layers.2.moe.dispatch", "rank=1"},
+	{"ep=2", "layers.2.moe.experts.w2", "rank=0"},
+	{"ep=2", "layers.2.moe.combine.a2a", "rank=1"},
+	{"ep=2", "layers.4.moe.experts.w1.dx", "rank=1 phase=bwd"},
+	{"cp=2", "layers.0.ssm.scan", "rank=0 out=last"},
+	{"cp=2", "layers.0.ssm.conv.tail", "rank=0"},
+	{"cp=2", "layers.0.ssm.state.recv", "rank=0 phase=bwd"},
+	{"cp=2", "layers.1.attn.wk", "rank=1"},
+	{"dp=2,tp=2,pp=2,ep=2", "layers.3.mlp.w1", "rank=5"},
+	{"cp=2,tp=2,ep=2", "layers.2.moe.router.logits", "rank=3"},
+}
+
+func axisFault(path, where string) string {
+	return fmt.Sprintf("flip@%s step=2 elem=3 bit=30 %s", path, where)
+}
+
+// One rank's fault is found on that rank, in that Call, through whatever carries it to the others. The faults of carriers are their own.
 func TestFaultsAreFoundThroughEveryAxis(t *testing.T) {
-	for i, c := range []struct{ layout, path, where string }{
-		{"tp=2", "layers.3.mlp.w1", "rank=1 elem=6"},
-		{"tp=2", "layers.2.moe.router.logits", "rank=1 micro=1"},
-		{"tp=2", "layers.1.attn.wq.dx", "rank=0 phase=bwd"},
-		{"tp=2", "layers.3.mlp.w2.scatter", "rank=1"},
-		{"tp=2", "layers.1.attn.x.gather", "rank=0"},
-		{"pp=2", "layers.1.y", "rank=0 micro=1"},
-		{"pp=2", "layers.2.dx", "rank=1 phase=bwd micro=1"},
-		{"pp=2", "pipeline.chunk.1.recv", "rank=1"},
-		{"pp=2,vpp=2", "layers.2.dx", "rank=0 phase=bwd"},
-		{"ep=2", "layers.2.moe.dispatch", "rank=1"},
-		{"ep=2", "layers.2.moe.experts.w2", "rank=0"},
-		{"ep=2", "layers.2.moe.combine.a2a", "rank=1"},
-		{"ep=2", "layers.4.moe.experts.w1.dx", "rank=1 phase=bwd"},
-		{"cp=2", "layers.0.ssm.scan", "rank=0 out=last"},
-		{"cp=2", "layers.0.ssm.conv.tail", "rank=0"},
-		{"cp=2", "layers.0.ssm.state.recv", "rank=0 phase=bwd"},
-		{"cp=2", "layers.1.attn.wk", "rank=1"},
-		{"dp=2,tp=2,pp=2,ep=2", "layers.3.mlp.w1", "rank=5"},
-		{"cp=2,tp=2,ep=2", "layers.2.moe.router.logits", "rank=3"},
-	} {
+	healthy := map[string]*trace.Trace{}
+	for i, c := range axisFaults {
 		t.Run(c.layout+" "+c.path, func(t *testing.T) {
 			if testing.Short() && i%5 > 0 {
 				t.Skip("one fault of an axis is enough for the race detector")
 			}
+			fault, s := axisFault(c.path, c.where), laidOut(t, c.layout, nil)
+			s.Trace.Steps = second
+			if healthy[c.layout] == nil {
+				healthy[c.layout] = traced(t, s)
+			}
+			s.Faults = []string{fault}
+			r, err := diff.Compare(healthy[c.layout], traced(t, s))
+			require.NoError(t, err)
+			foundAlone(t, r, c.path, faultOf(t, fault))
+		})
+	}
+}
+
+// foundAlone demands that one rank's Call is the one root of what two runs differ in.
+func foundAlone(t *testing.T, r *diff.Report, path string, rank int) {
+	t.Helper()
+	require.False(t, r.Identical)
+	require.Equal(t, path, r.First.Path(), "%+v", r.Evidence)
+	require.Equal(t, rank, r.First.Rank)
+	require.Equal(t, "origin", r.First.Verdict)
+	require.Equal(t, "hardware", *r.Class)
+	require.Equal(t, "one-rank", *r.Pattern)
+	require.Len(t, r.Roots, 1, "%+v", r.Roots)
+	for _, v := range r.Ranks {
+		require.Contains(t, []string{"downstream", "identical", "origin"}, v.Verdict, "%+v", v)
+		require.Equal(t, v.Rank == rank, v.Verdict == "origin")
+	}
+}
+
+// From coarse to fine, over ranks: the metrics give the step, and the Call's bytes the element.
+func TestFaultsAreLocalisedOverRanks(t *testing.T) {
+	for _, c := range axisFaults {
+		if !*matrix && c.path != "layers.2.moe.combine.a2a" {
+			continue
+		}
+		t.Run(c.layout+" "+c.path, func(t *testing.T) {
 			t.Parallel()
-			fault := fmt.Sprintf("flip@%s step=2 elem=3 bit=30 %s", c.path, c.where)
-			s := laidOut(t, c.layout, nil)
-			r := localizedOn(t, s, fault)
-			require.False(t, r.Identical)
-			require.Equal(t, c.path, r.First.Path(), "%+v", r.Evidence)
-			require.Equal(t, faultOf(t, fault), r.First.Rank)
-			require.Equal(t, "origin", r.First.Verdict)
-			require.Equal(t, "hardware", *r.Class)
-			require.Equal(t, "one-rank", *r.Pattern)
-			require.Len(t, r.Roots, 1, "%+v", r.Roots)
+			fault := axisFault(c.path, c.where)
+			r := localizedOn(t, laidOut(t, c.layout, nil), fault)
+			foundAlone(t, r, c.path, faultOf(t, fault))
 			require.True(t, r.Confirmed)
 			require.Equal(t, 1, r.Bytes.Count)
-			for _, rank := range r.Ranks {
-				require.Contains(t, []string{"downstream", "identical", "origin"}, rank.Verdict, "%+v", rank)
-				require.Equal(t, rank.Rank == r.First.Rank, rank.Verdict == "origin")
-			}
 		})
 	}
 }
@@ -173,7 +220,11 @@ func TestOtherRoutesHaveOneRoot(t *testing.T) {
 		{"ep=2", "nvfp4", "flip@layers.2.moe.router.logits step=2 rank=1 micro=1 elem=3 bit=30"},
 	} {
 		s := laidOut(t, c.layout, func(config *train.Config) { config.Precision = c.precision })
-		r := localizedOn(t, s, c.fault)
+		s.Trace.Steps = second
+		healthy := traced(t, s)
+		s.Faults = []string{c.fault}
+		r, err := diff.Compare(healthy, traced(t, s))
+		require.NoError(t, err)
 		require.Equal(t, "layers.2.moe.router.logits", r.First.Path(), c.layout)
 		require.Len(t, r.Roots, 1, "%s: %+v", c.layout, r.Roots)
 	}
@@ -194,24 +245,26 @@ func TestLayoutsShareTheirBits(t *testing.T) {
 		require.NoError(t, err)
 		return r
 	}
-	one := run("dp=1", 4, "canonical")
-	for layout, least := range map[string]int{"tp=2": 500, "cp=2": 500, "pp=2": 2000, "dp=2": 500, "ep=2": 500, "dp=2,tp=2,pp=2,ep=2": 300} { // order reaches nothing
+	one := run("dp=1", 2, "canonical")
+	traces := map[string]*trace.Trace{}
+	for layout, least := range map[string]int{"tp=2": 250, "cp=2": 250, "pp=2": 1000, "dp=2": 250, "ep=2": 250, "dp=2,tp=2,pp=2,ep=2": 150} { // order reaches nothing
 		l, err := parallel.ParseLayout(layout)
 		require.NoError(t, err)
-		r := compare(one, run(layout, 4/l.DP, "canonical"))
+		traces[layout] = run(layout, 2/l.DP, "canonical")
+		r := compare(one, traces[layout])
 		require.True(t, r.Identical, "%s: %+v", layout, r.First)
 		require.Greater(t, r.Shared, least, layout)
 		require.Positive(t, r.LeftOut, layout)
 	}
-	require.True(t, compare(run("tp=2", 4, "canonical"), run("dp=2", 2, "canonical")).Identical)
+	require.True(t, compare(traces["tp=2"], traces["dp=2"]).Identical)
 
-	r := compare(run("dp=1", 4, "fixed"), run("tp=2", 4, "fixed"))
+	r := compare(one, run("tp=2", 2, "fixed"))
 	require.False(t, r.Identical)
 	require.NotNil(t, r.First)
-	r = compare(one, run("tp=2", 4, "canonical", "flip@layers.2.moe.router.share rank=1 micro=2 step=2 elem=3 bit=30"))
+	r = compare(one, run("tp=2", 2, "canonical", "flip@layers.2.moe.router.share rank=1 micro=1 step=2 elem=3 bit=30"))
 	require.False(t, r.Identical, "what follows from a fault on the second rank")
 	require.Equal(t, 2, r.First.Iteration)
-	_, err := diff.Compare(one, run("tp=2", 4, "canonical"))
+	_, err := diff.Compare(one, traces["tp=2"])
 	require.ErrorContains(t, err, "layouts differ")
 }
 
