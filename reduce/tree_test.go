@@ -90,7 +90,7 @@ func TestPlan(t *testing.T) {
 	}
 	for bad, want := range map[string]string{"m:seq": `no reduction "m"`, "chunk:seq": `no reduction "chunk"`, "k=3": "k=3: is a reduction", "grid=2": `no choice "grid"`,
 		"chunk=big": "chunk=big: must be a number from 1 to", "chunk=0": "must be a number", "chunk=-1": "must be a number", "chunk=016": "must be a number",
-		"tie=lo": "tie=lo: must be low or high", "tie=3": "tie=3: must be low or high", "tie=low|high": "item"} {
+		"tie=lo": "tie=lo: did you mean low? must be low or high", "tie=3": "tie=3: must be low or high", "tie=low|high": "item"} {
 		with, err := ParsePlan(bad)
 		if err == nil {
 			_, err = p.With(with)
