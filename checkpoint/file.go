@@ -139,26 +139,10 @@ func Of(name string, t *device.Tensor) Tensor {
 func View(name string, t *device.Tensor) Tensor {
 	for _, f := range formats {
 		if f.ours == t.Format {
-			return Tensor{Name: name, Shape: slices.Clone(t.Shape()), format: f.file, data: bytesOf(t)}
+			return Tensor{Name: name, Shape: slices.Clone(t.Shape()), format: f.file, data: t.Bytes(nil)}
 		}
 	}
 	panic("checkpoint: a format that safetensors lacks")
-}
-
-// bytesOf is a tensor's elements as bytes.
-func bytesOf(t *device.Tensor) []byte {
-	if t.Format != lowp.BF16 {
-		return t.Bytes(nil)
-	}
-	b := make([]byte, 2*t.Len())
-	for i, x := range t.F32() { // bf16 is the upper half; a NaN may have its payload in the lower
-		code := math.Float32bits(x) >> 16
-		if x != x {
-			code = t.Format.Encode(x)
-		}
-		binary.LittleEndian.PutUint16(b[2*i:], uint16(code))
-	}
-	return b
 }
 
 // Tensor finds a tensor by name.

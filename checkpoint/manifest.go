@@ -15,8 +15,8 @@ import (
 	"firstbit/parallel"
 )
 
-// ManifestVersion changes with any change to the meaning of a field or a digest.
-const ManifestVersion = 1
+// ManifestVersion changes with any change to the meaning of a field or a digest. Since version 2 every NaN is lowp's one of its format.
+const ManifestVersion = 2
 
 // Manifest says what a checkpoint of a run holds: all that decides the next step, or its digest.
 type Manifest struct {

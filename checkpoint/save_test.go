@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -192,4 +193,17 @@ func FuzzManifest(f *testing.F) {
 			require.NotEmpty(t, m.Files)
 		}
 	})
+}
+
+// The sign and the payload of a NaN, which differ between processors, reach no file.
+func TestNaNsAreSavedAsOne(t *testing.T) {
+	file := func(bits uint32) []byte {
+		x, y := device.NewTensor(lowp.FP32, 2), device.NewTensor(lowp.BF16, 2)
+		x.F32()[1], y.F32()[0] = math.Float32frombits(bits), math.Float32frombits(bits)
+		b, err := Encode([]Tensor{View("x", x), Of("y", y)})
+		require.NoError(t, err)
+		return b
+	}
+	require.Equal(t, file(0x7fc00000), file(0xffc00001))
+	require.NotEqual(t, file(0x7fc00000), file(0x7f800000), "negative control")
 }

@@ -2,7 +2,6 @@ package device
 
 import (
 	"encoding/binary"
-	"math"
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
@@ -14,29 +13,42 @@ import (
 type Digest [16]byte
 
 // Bytes is the tensor's elements, row-major and little-endian, each at its
-// format's width. The slice may alias the tensor's storage or buf.
+// format's width, every NaN as the format's one. The slice may alias the tensor's storage or buf.
 func (t *Tensor) Bytes(buf []byte) []byte {
+	if b, ok := t.raw(); ok {
+		return b
+	}
+	buf = buf[:0]
 	switch {
-	case t.Len() == 0:
-		return buf[:0]
-	case t.f32 != nil && t.Format != lowp.FP32:
-		return t.Format.AppendBytes(buf[:0], t.f32)
-	case t.f32 != nil && littleEndian:
-		return unsafe.Slice((*byte)(unsafe.Pointer(&t.f32[0])), 4*len(t.f32))
 	case t.f32 != nil:
-		return lowp.FP32.AppendBytes(buf[:0], t.f32)
+		return t.Format.AppendBytes(buf, t.f32)
 	case t.f64 != nil:
-		buf = buf[:0]
 		for _, v := range t.f64 {
-			buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v))
+			buf = binary.LittleEndian.AppendUint64(buf, lowp.Bits(v))
 		}
 	default:
-		buf = buf[:0]
 		for _, v := range t.i32 {
 			buf = binary.LittleEndian.AppendUint32(buf, uint32(v))
 		}
 	}
 	return buf
+}
+
+// raw is the storage, where that is what Bytes promises.
+func (t *Tensor) raw() (b []byte, ok bool) {
+	switch {
+	case t.Len() == 0:
+		return nil, true
+	case !littleEndian:
+		return nil, false
+	case t.f64 != nil:
+		return unsafe.Slice((*byte)(unsafe.Pointer(&t.f64[0])), 8*len(t.f64)), !lowp.HasNaN64(t.f64)
+	case t.i32 != nil:
+		return unsafe.Slice((*byte)(unsafe.Pointer(&t.i32[0])), 4*len(t.i32)), true
+	case t.Format != lowp.FP32:
+		return nil, false
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&t.f32[0])), 4*len(t.f32)), !lowp.HasNaN(t.f32)
 }
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
@@ -45,11 +57,13 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 //
 //	XXH3-128(dtype NUL rank dims… XXH3-128(elements))
 //
-// rank and dims as little-endian uint64, the inner hash in its canonical 16 bytes.
+// rank and dims as little-endian uint64, the inner hash in its canonical 16 bytes. Elements are those of Bytes: every
+// NaN counts as one, because processors give those that they make different signs and payloads.
+//
 // Source: docs/traces.md, Digests.
 func (t *Tensor) Digest(buf []byte) Digest { return DigestOf(t.Format, t.Shape(), t.Bytes(buf)) }
 
-// DigestOf is the Digest of a tensor whose elements are given as bytes.
+// DigestOf is the Digest of a tensor whose elements are given as Bytes has them.
 func DigestOf(f lowp.Format, shape []int, elements []byte) Digest {
 	inner := xxh3.Hash128(elements).Bytes()
 	var head [128]byte
@@ -64,21 +78,20 @@ func DigestOf(f lowp.Format, shape []int, elements []byte) Digest {
 }
 
 // XOR is torch.hash_tensor mode 0: floats widened to float64 and taken as bits, integers
-// sign-extended, codes of eight bits or fewer as the bytes that hold them, XOR over the elements. It is blind to order, pairs and zeros; a
-// Digest beside it is not.
+// sign-extended, codes of eight bits or fewer as the bytes that hold them, XOR over the elements. Every NaN is the one of fp64, or of
+// the codes. It is blind to order, pairs and zeros; a Digest beside it is not.
 //
 // Source: docs/facts.md, Fingerprints.
 func (t *Tensor) XOR() uint64 {
-	var x uint64
-	if t.f32 != nil && t.Format.Bits() <= 8 {
+	switch {
+	case t.f32 != nil && t.Format.Bits() <= 8:
 		return lowp.XORCodes(t.Bytes(nil))
+	case t.f32 != nil:
+		return lowp.XOR(t.f32)
+	case t.f64 != nil:
+		return lowp.XOR64(t.f64)
 	}
-	for _, v := range t.f32 {
-		x ^= math.Float64bits(float64(v))
-	}
-	for _, v := range t.f64 {
-		x ^= math.Float64bits(v)
-	}
+	var x uint64
 	for _, v := range t.i32 {
 		x ^= uint64(int64(v))
 	}

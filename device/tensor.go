@@ -80,23 +80,18 @@ func (t *Tensor) Value(i int) float64 {
 	return float64(t.i32[i])
 }
 
-// Bits is element i as hex bits at its stored width. Every NaN is the quiet one: the sign
-// and payload of a NaN made by arithmetic differ between processors.
+// Bits is element i as hex bits at its stored width, every NaN as lowp's one.
 func (t *Tensor) Bits(i int) string {
 	switch {
-	case t.f32 != nil && t.f32[i] != t.f32[i]:
-		return "7fc00000"
 	case t.f32 != nil:
-		return fmt.Sprintf("%08x", math.Float32bits(t.f32[i]))
-	case t.f64 != nil && t.f64[i] != t.f64[i]:
-		return "7ff8000000000000"
+		return fmt.Sprintf("%08x", lowp.FP32.Encode(t.f32[i]))
 	case t.f64 != nil:
-		return fmt.Sprintf("%016x", math.Float64bits(t.f64[i]))
+		return fmt.Sprintf("%016x", lowp.Bits(t.f64[i]))
 	}
 	return fmt.Sprintf("%08x", uint32(t.i32[i]))
 }
 
-// Set stores x, rounded to the format, as element i.
+// Set stores x, rounded to the format, as element i. Integers saturate, and NaN is 0: Go leaves such conversions to the processor.
 func (t *Tensor) Set(i int, x float64) {
 	switch {
 	case t.f32 != nil:
@@ -104,7 +99,10 @@ func (t *Tensor) Set(i int, x float64) {
 	case t.f64 != nil:
 		t.f64[i] = x
 	default:
-		t.i32[i] = int32(x)
+		t.i32[i] = 0
+		if x == x {
+			t.i32[i] = int32(min(max(x, math.MinInt32), math.MaxInt32))
+		}
 	}
 }
 

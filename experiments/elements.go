@@ -1,9 +1,8 @@
 package experiments
 
 import (
-	"math"
-
 	"firstbit/device"
+	"firstbit/lowp"
 	"firstbit/rng"
 	"firstbit/train"
 )
@@ -14,7 +13,7 @@ func elements(t *train.Trainer) (sum uint64) {
 	add := func(name string, x *device.Tensor, place func(i int) int) {
 		key := rng.HashString(name)
 		for i := range x.Len() {
-			sum += rng.Mix(key, uint64(place(i)), math.Float64bits(x.Value(i)))
+			sum += rng.Mix(key, uint64(place(i)), lowp.Bits(x.Value(i)))
 		}
 	}
 	itself := func(i int) int { return i }

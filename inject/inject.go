@@ -160,7 +160,7 @@ func (f *Fault) flipIn(c *device.Call, t *device.Tensor) {
 		*x = t.Format.Decode(t.Format.Encode(*x) ^ 1<<f.Bit)
 	case t.Format == lowp.FP64:
 		x := &t.F64()[f.Elem]
-		*x = math.Float64frombits(math.Float64bits(*x) ^ 1<<f.Bit)
+		*x = math.Float64frombits(lowp.Bits(*x) ^ 1<<f.Bit)
 	default:
 		t.I32()[f.Elem] ^= 1 << f.Bit
 	}

@@ -7,24 +7,25 @@ import (
 )
 
 // AppendBytes appends the elements' codes, row-major, little-endian, each at the width of f: of
-// e2m1 two a byte, the first in the low nibble, and zeros above the last of an odd number.
+// e2m1 two a byte, the first in the low nibble, and zeros above the last of an odd number. Every NaN has NaN's code.
 //
 // Source: docs/traces.md, Digests.
 func (f Format) AppendBytes(dst []byte, x []float32) []byte {
 	switch f.small().bits {
 	case 32:
-		for _, v := range x {
-			dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(v))
+		n := len(dst)
+		dst = slices.Grow(dst, 4*len(x))[:n+4*len(x)]
+		for i, v := range x {
+			binary.LittleEndian.PutUint32(dst[n+4*i:], f.Encode(v))
 		}
 	case 16:
 		n := len(dst)
 		dst = slices.Grow(dst, 2*len(x))[:n+2*len(x)]
+		if f == BF16 && !upperHalves(dst[n:], x) {
+			return dst
+		}
 		for i, v := range x {
-			c := math.Float32bits(v) >> 16
-			if f != BF16 || math.Float32bits(v)&0xffff != 0 { // bf16 is float32's upper half
-				c = f.Encode(v)
-			}
-			binary.LittleEndian.PutUint16(dst[n+2*i:], uint16(c))
+			binary.LittleEndian.PutUint16(dst[n+2*i:], uint16(f.Encode(v)))
 		}
 	case 8:
 		for _, v := range x {
@@ -40,6 +41,27 @@ func (f Format) AppendBytes(dst []byte, x []float32) []byte {
 		}
 	}
 	return dst
+}
+
+// upperHalves writes bf16 codes: of its values the upper halves are. It tells whether there was something else: a NaN, or no value of bf16.
+func upperHalves(dst []byte, x []float32) (odd bool) {
+	if n := len(x) &^ 15; vectorised && n > 0 {
+		_ = dst[2*n-1] // the vectors check no bounds
+		odd = upperHalves16(&dst[0], &x[0], n)
+		dst, x = dst[2*n:], x[n:]
+	}
+	return upperHalvesPlain(dst, x) || odd
+}
+
+func upperHalvesPlain(dst []byte, x []float32) bool {
+	var odd uint32
+	dst = dst[:2*len(x)]
+	for i, v := range x {
+		b := math.Float32bits(v)
+		odd |= b<<16 | (b&magnitude+reach)&^magnitude
+		binary.LittleEndian.PutUint16(dst[2*i:], uint16(b>>16))
+	}
+	return odd != 0
 }
 
 // FromBytes reads what AppendBytes wrote; a last nibble that AppendBytes filled up is an element.
@@ -62,16 +84,4 @@ func (f Format) FromBytes(b []byte) []float32 {
 		}
 	}
 	return x
-}
-
-// XORCodes is the XOR of bytes as int8, sign-extended: torch.hash_tensor of formats of a byte and less, which
-// are taken as int8.
-//
-// Source: docs/facts.md, Fingerprints; docs/traces.md, Digests.
-func XORCodes(b []byte) uint64 {
-	var x int8
-	for _, c := range b {
-		x ^= int8(c)
-	}
-	return uint64(int64(x))
 }

@@ -2,21 +2,21 @@ package lowp
 
 import "math"
 
-// Encode is the code, in the low bits, of the value of f nearest to x. NaN keeps its sign and
-// the payload that fits, so that copies of a NaN are copies; one whose payload does not
-// fit becomes quiet, not ∞. Where f saturates, so does Encode, ±∞ too.
+// Encode is the code, in the low bits, of the value of f nearest to x. Every NaN is NaN's code; in E2M1, which has none, the
+// largest value stands for it. Where f saturates, so does Encode, ±∞ too.
 func (f Format) Encode(x float32) uint32 {
 	s := f.small()
-	if s.mantissa == 23 {
+	switch {
+	case x != x && s.kind == finite:
+		return 1<<(s.bits-1) - 1
+	case x != x:
+		return uint32(s.nan)
+	case s.mantissa == 23:
 		return math.Float32bits(x)
-	}
-	if s.kind == power {
+	case s.kind == power:
 		return uint32(Power(x))
 	}
 	b := math.Float32bits(x)
-	if x != x {
-		return s.nan(b)
-	}
 	if s.bits == 8 || s.bits == 4 {
 		return b>>31<<(s.bits-1) | coders[f].nearest(b&magnitude)
 	}
@@ -44,30 +44,14 @@ func (f Format) Overflow(x float32) uint32 {
 		math.Float32frombits(s.nearest(abs)) <= float32(s.max) {
 		return c
 	}
-	if sign := c >> (s.bits - 1) << (s.bits - 1); s.kind == ieee {
-		return sign | s.infinity()
+	if s.kind == allOnes {
+		return uint32(s.nan)
 	}
-	return c | (1<<(s.bits-1) - 1)
+	return c>>(s.bits-1)<<(s.bits-1) | s.infinity()
 }
 
 // infinity is the code of +∞.
 func (s *spec) infinity() uint32 { return 1<<(s.bits-1) - 1<<s.mantissa }
-
-// nan is the code for the NaN with the bits b.
-func (s *spec) nan(b uint32) uint32 {
-	sign := b >> 31 << (s.bits - 1)
-	switch s.kind {
-	case finite: // the largest value stands for it
-		return 1<<(s.bits-1) - 1
-	case allOnes:
-		return sign | (1<<(s.bits-1) - 1)
-	}
-	payload := b & 0x7fffff >> (23 - s.mantissa)
-	if payload == 0 {
-		payload = 1 << (s.mantissa - 1)
-	}
-	return sign | s.infinity() | payload
-}
 
 // small is f's row, for the formats whose values are float32's too.
 func (f Format) small() *spec {

@@ -53,19 +53,20 @@ type spec struct {
 	max       float64
 	precision int // significant bits
 	kind      kind
-	saturates bool // past the largest value lies the largest value
+	saturates bool   // past the largest value lies the largest value
+	nan       uint64 // the code that stands for every NaN; 0: there is no NaN
 }
 
 var table = [formats]spec{
-	FP32:  {"fp32", 32, 23, -126, math.MaxFloat32, 24, ieee, false},
-	BF16:  {"bf16", 16, 7, -126, 0x1.fep127, 8, ieee, false},
-	FP16:  {"fp16", 16, 10, -14, 65504, 11, ieee, false},
-	FP64:  {"fp64", 64, 52, -1022, math.MaxFloat64, 53, ieee, false},
-	INT32: {"int32", 32, 0, 0, math.MaxInt32, 32, integer, false},
-	E4M3:  {"e4m3", 8, 3, -6, 448, 4, allOnes, true},
-	E5M2:  {"e5m2", 8, 2, -14, 57344, 3, ieee, true},
-	E2M1:  {"e2m1", 4, 1, 0, 6, 2, finite, true},
-	E8M0:  {"e8m0", 8, 0, -127, 0x1p127, 1, power, true},
+	FP32:  {"fp32", 32, 23, -126, math.MaxFloat32, 24, ieee, false, 0x7fc00000},
+	BF16:  {"bf16", 16, 7, -126, 0x1.fep127, 8, ieee, false, 0x7fc0},
+	FP16:  {"fp16", 16, 10, -14, 65504, 11, ieee, false, 0x7e00},
+	FP64:  {"fp64", 64, 52, -1022, math.MaxFloat64, 53, ieee, false, 0x7ff8000000000000},
+	INT32: {"int32", 32, 0, 0, math.MaxInt32, 32, integer, false, 0},
+	E4M3:  {"e4m3", 8, 3, -6, 448, 4, allOnes, true, 0x7f},
+	E5M2:  {"e5m2", 8, 2, -14, 57344, 3, ieee, true, 0x7e},
+	E2M1:  {"e2m1", 4, 1, 0, 6, 2, finite, true, 0},
+	E8M0:  {"e8m0", 8, 0, -127, 0x1p127, 1, power, true, 0xff},
 }
 
 // String is the name in traces and flags.
@@ -91,6 +92,12 @@ func (f Format) Float() bool { return table[f].kind != integer }
 
 // Unit is the unit roundoff 2⁻ᵖ, p the significant bits.
 func (f Format) Unit() float64 { return math.Ldexp(1, -table[f].precision) }
+
+// NaN is the code that stands for every NaN of f wherever codes are hashed, compared, printed or saved: the
+// quiet one without a sign or a payload. A NaN that arithmetic makes is ffc00000 on one processor and 7fc00000 on another. 0: f has no NaN.
+//
+// Source: IEEE 754-2019 §6.2.1; OCP 8-bit Floating Point Specification 1.0, table 1.
+func (f Format) NaN() uint64 { return table[f].nan }
 
 // Max is the largest finite value.
 func (f Format) Max() float64 { return table[f].max }

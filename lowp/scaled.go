@@ -40,11 +40,7 @@ const (
 	infinite  = 0x7f800000
 )
 
-// quiet is the NaN whose code every NaN gets under a scale: the sign and payload of one made by arithmetic
-// differ between processors.
-var quiet = math.Float32frombits(0x7fc00000)
-
-// EncodeScaled writes the codes of x·s, each product rounded to float32 first. NaN is the quiet one.
+// EncodeScaled writes the codes of x·s, each product rounded to float32 first.
 //
 // Shapes: x (n), codes (n) bytes, or n/2 of e2m1.
 func (f Format) EncodeScaled(codes []byte, x []float32, s float32) {
@@ -64,7 +60,7 @@ func (f Format) EncodeScaled(codes []byte, x []float32, s float32) {
 	if nan>>31 == 1 {
 		for i, v := range x {
 			if w := float32(v * s); w != w {
-				codes[i] = byte(f.Encode(quiet))
+				codes[i] = byte(f.NaN())
 			}
 		}
 	}
@@ -84,7 +80,7 @@ func (f Format) EncodeEach(codes []byte, x, s []float32) {
 	if nan>>31 == 1 {
 		for i, v := range x {
 			if w := float32(v * s[i]); w != w {
-				codes[i] = byte(f.Encode(quiet))
+				codes[i] = byte(f.NaN())
 			}
 		}
 	}
@@ -140,7 +136,7 @@ func (f Format) EncodeStochastic(codes []byte, x []float32, s float32, words []u
 	for i, v := range x {
 		w := float32(v * s)
 		if w != w {
-			codes[i] = byte(f.Encode(quiet))
+			codes[i] = byte(f.NaN())
 			continue
 		}
 		b := math.Float32bits(w)

@@ -1,10 +1,8 @@
 package lowp
 
-import "math"
-
 // Ulps is the number of values of f between a and b, one of them counted: the distance
 // of their codes in numerical order. −0 and +0 are 1 apart, the largest value and ∞ too. With
-// a NaN it is the distance of the codes all the same, and means nothing but "not equal".
+// a NaN it is the distance of the codes all the same, and means nothing but "not equal"; NaNs are equal.
 //
 // Units:   ulps of f at the values between.
 func (f Format) Ulps(a, b float32) uint64 {
@@ -17,7 +15,7 @@ func (f Format) Ulps(a, b float32) uint64 {
 
 // Ulps64 is Ulps of fp64, which Ulps does not take.
 func Ulps64(a, b float64) uint64 {
-	return distance(ordered(math.Float64bits(a), 64), ordered(math.Float64bits(b), 64))
+	return distance(ordered(Bits(a), 64), ordered(Bits(b), 64))
 }
 
 // ordered maps a code so that numerical order is integer order.

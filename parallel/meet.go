@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"firstbit/device"
+	"firstbit/lowp"
 )
 
 // Group is ranks that meet, in the order in which their values are numbered.
@@ -107,7 +108,7 @@ func disagree(a, b *device.Call) string {
 		return "they bring different numbers of tensors"
 	}
 	for i, s := range a.Scalars {
-		if s != b.Scalars[i] {
+		if s.Name != b.Scalars[i].Name || lowp.Bits(s.Value) != lowp.Bits(b.Scalars[i].Value) {
 			return fmt.Sprintf("%s is %g and %g", s.Name, s.Value, b.Scalars[i].Value)
 		}
 	}

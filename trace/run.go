@@ -85,6 +85,7 @@ var Digests = map[string]string{
 	"digest": "XXH3-128 seed 0 of (dtype, NUL, rank and dims as little-endian uint64, XXH3-128 of the elements row-major little-endian)",
 	"xor":    "torch.hash_tensor mode 0",
 	"rows":   "XXH3-64 per leading index, 64-element chunks of one dimension",
+	"nan":    "a NaN, of whatever sign and payload, counts as fp32 7fc00000, bf16 7fc0, fp16 7e00, fp64 7ff8000000000000, e4m3 7f, e5m2 7e, e8m0 ff",
 }
 
 func (r Run) write(dir string) error {

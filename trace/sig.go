@@ -34,7 +34,7 @@ func (s *signer) rows(t *device.Tensor) []string {
 	b := t.Bytes(s.buf)
 	size := 4 * 64
 	if shape := t.Shape(); len(shape) > 1 {
-		size = max(len(b)/shape[0], 1)
+		size = len(b) / max(shape[0], 1)
 	}
 	var rows []string
 	for len(b) > 0 {
@@ -46,7 +46,7 @@ func (s *signer) rows(t *device.Tensor) []string {
 }
 
 func (s *signer) scalar(c device.Scalar) Sig {
-	bits := math.Float64bits(c.Value)
+	bits := lowp.Bits(c.Value)
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], bits)
 	inner := xxh3.Hash128(b[:]).Bytes()
@@ -64,10 +64,10 @@ func (s *signer) scalar(c device.Scalar) Sig {
 func (s *signer) partial(p device.Partial) Contribution {
 	s.buf = s.buf[:0]
 	for _, v := range p.F32 {
-		s.buf = binary.LittleEndian.AppendUint32(s.buf, math.Float32bits(v))
+		s.buf = binary.LittleEndian.AppendUint32(s.buf, lowp.FP32.Encode(v))
 	}
 	for _, v := range p.F64 {
-		s.buf = binary.LittleEndian.AppendUint64(s.buf, math.Float64bits(v))
+		s.buf = binary.LittleEndian.AppendUint64(s.buf, lowp.Bits(v))
 	}
 	return Contribution{Row: p.Row, Tile: p.Tile, Reverse: p.Reverse, Digest: fmt.Sprintf("%016x", xxh3.Hash(s.buf))}
 }

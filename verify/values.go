@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/zeebo/xxh3"
 
 	"firstbit/device"
 	"firstbit/experiments"
+	"firstbit/lowp"
 	"firstbit/train"
 )
 
@@ -61,7 +61,7 @@ func whole(name string, bits []uint64) part { return part{Value{name, bits}, len
 
 func collect(t *train.Trainer, r train.Result) (s rankStep) {
 	for _, m := range r.Metrics {
-		s = append(s, whole("metric "+m.Name, []uint64{math.Float64bits(m.Value)}))
+		s = append(s, whole("metric "+m.Name, []uint64{lowp.Bits(m.Value)}))
 	}
 	held := t.Optim.States()
 	for _, p := range t.Model.Params() {
@@ -174,7 +174,7 @@ func hexOf(h *xxh3.Hasher) string {
 func bitsOf(t *device.Tensor) []uint64 {
 	bits := make([]uint64, t.Len())
 	for i := range bits {
-		bits[i] = math.Float64bits(t.Value(i))
+		bits[i] = lowp.Bits(t.Value(i))
 	}
 	return bits
 }
