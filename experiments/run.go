@@ -10,6 +10,7 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/device"
 	"firstbit/inject"
+	"firstbit/machine"
 	"firstbit/model"
 	"firstbit/parallel"
 	"firstbit/trace"
@@ -96,6 +97,11 @@ func (s *Spec) Check() error {
 	}
 	if err := s.Config.CheckLayout(s.Layout); err != nil {
 		return err
+	}
+	if available, known := machine.Memory(); known {
+		if err := s.Config.CheckMemory(s.Layout, available); err != nil {
+			return err
+		}
 	}
 	if parts := s.Layout.World() / s.Layout.DP; parts > 1 || s.Layout.EP > 1 { // no rank has whole weights
 		for _, x := range [][2]string{{"export", s.Export}, {"weights", s.Config.Weights}} {

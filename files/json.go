@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"firstbit/spell"
 )
 
 // JSON is json.Unmarshal for what people write by hand. Encoding/json takes the last of two keys of one name, and takes "Width" for
@@ -109,7 +111,7 @@ func (w walker) object(t reflect.Type, path string) error {
 			} else if near := spelled(fields, key); near != "" {
 				return fmt.Errorf("no field %q%s: must be %q", key, in, near)
 			} else if !w.others {
-				return fmt.Errorf("no field %q%s: allowed are %s", key, in, names(fields))
+				return fmt.Errorf("no field %q%s: %s", key, in, spell.OneOf(key, names(fields)))
 			}
 		}
 		if seen[key] {
@@ -164,11 +166,11 @@ func spelled(fields []field, key string) string {
 	return ""
 }
 
-func names(fields []field) string {
+func names(fields []field) []string {
 	all := make([]string, len(fields))
 	for i, f := range fields {
 		all[i] = f.name
 	}
 	slices.Sort(all)
-	return strings.Join(all, ", ")
+	return all
 }

@@ -35,7 +35,7 @@ func TestJSON(t *testing.T) {
 		{"{\"\u017fteps\":3}", `no field "ſteps": must be "steps"`}, // a long s folds to s
 		{`{"model":{"width":1,"width":2}}`, `field "width" in model: is there twice`},
 		{`{"model":{"Width":1}}`, `no field "Width" in model: must be "width"`},
-		{`{"model":{"depth":1}}`, `no field "depth" in model: allowed are high, width`},
+		{`{"model":{"depth":1}}`, `no field "depth" in model: must be one of high, width`},
 		{`{"free":{"a":1,"a":2}}`, `field "a" in free: is there twice`},
 		{`{"raw":{"a":1,"a":2}}`, `field "a" in raw: is there twice`},
 		{`{"list":[{"width":1,"width":1}]}`, `field "width" in list: is there twice`},
