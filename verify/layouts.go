@@ -11,8 +11,12 @@ import (
 // Layouts runs the matrix over some layouts by a recipe. A cell is ok if weights, moments, gradients and losses of all steps are those
 // of one rank, under two schedules. one is the hash of the hashes of one rank.
 func Layouts(recipe string, layouts []string, each func(Cell) error) (cells []Cell, one string, err error) {
+	return layoutsOf(settings(), recipe, layouts, each)
+}
+
+func layoutsOf(of []setting, recipe string, layouts []string, each func(Cell) error) (cells []Cell, one string, err error) {
 	all := xxh3.New()
-	cells, err = matrix(layouts, each, func(s setting, l parallel.Layout, want Values) (Cell, Values, error) {
+	cells, err = matrix(of, layouts, each, func(s setting, l parallel.Layout, want Values) (Cell, Values, error) {
 		cell, got, err := s.sameAs(want, l, recipe)
 		if want == nil {
 			_, _ = all.WriteString(cell.Hash) // a hash does not fail

@@ -92,19 +92,19 @@ func (s setting) spec(l parallel.Layout, recipe string) experiments.Spec {
 
 // CheckLayouts says which of some layouts cannot be verified, before anything runs.
 func CheckLayouts(layouts []string) error {
-	_, err := besideOne(layouts)
+	_, err := besideOne(layouts, settings())
 	return err
 }
 
 // besideOne are layouts that can cut every model of the matrix, each once, after one rank.
-func besideOne(layouts []string) ([]parallel.Layout, error) {
+func besideOne(layouts []string, of []setting) ([]parallel.Layout, error) {
 	all := []parallel.Layout{parallel.Layout{}.Full()}
 	for _, text := range layouts {
 		l, err := parallel.ParseLayout(text)
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range settings() {
+		for _, s := range of {
 			if err := s.fits(l); err != nil {
 				return nil, err
 			}
@@ -116,15 +116,15 @@ func besideOne(layouts []string) ([]parallel.Layout, error) {
 	return all, nil
 }
 
-// matrix runs every cell of some layouts: one rank first, whose values verify gets with every other layout's. Each is called with
+// matrix runs every cell of some settings and layouts: one rank first, whose values verify gets with every other layout's. Each is called with
 // every cell; nil: nobody watches. An error of its ends the matrix.
-func matrix(layouts []string, each func(Cell) error, verify func(s setting, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
-	all, err := besideOne(layouts)
+func matrix(of []setting, layouts []string, each func(Cell) error, verify func(s setting, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
+	all, err := besideOne(layouts, of)
 	if err != nil {
 		return nil, err
 	}
 	var cells []Cell
-	for _, s := range settings() {
+	for _, s := range of {
 		var one Values
 		for _, l := range all {
 			cell, values, err := verify(s, l, one)

@@ -17,6 +17,10 @@ var moduleTolerances = map[string]float64{"fp32": 1e-5, "bf16": 2e-2}
 // gradients of the first step are near those of one rank. The last layout of each setting runs with the other Runner too, which is to
 // be another process.
 func Modules(layouts []string, other Runner, each func(Cell) error) ([]Cell, error) {
+	return modulesOf(settings(), layouts, other, each)
+}
+
+func modulesOf(of []setting, layouts []string, other Runner, each func(Cell) error) ([]Cell, error) {
 	last := ""
 	if len(layouts) > 0 {
 		l, err := parallel.ParseLayout(layouts[len(layouts)-1])
@@ -25,7 +29,7 @@ func Modules(layouts []string, other Runner, each func(Cell) error) ([]Cell, err
 		}
 		last = l.String()
 	}
-	return matrix(layouts, each, func(s setting, l parallel.Layout, one Values) (Cell, Values, error) {
+	return matrix(of, layouts, each, func(s setting, l parallel.Layout, one Values) (Cell, Values, error) {
 		cell, got, err := s.twice(l, "fixed")
 		if err == nil && cell.OK && one != nil {
 			if far := one.far(got, moduleTolerances[s.precision]); far != "" {

@@ -19,16 +19,16 @@ func TestModules(t *testing.T) {
 		s.Schedule.Seed = 77
 		return InProcess(s, procs)
 	}
-	few := []string{"pp=2", "tp=2,ep=2"}
-	cells, err := Modules(few, other, nil)
+	layouts := []string{"pp=2", "tp=2,ep=2"}
+	cells, err := modulesOf(few(), layouts, other, nil)
 	require.NoError(t, err)
-	require.Len(t, cells, MatrixCells(len(few)))
+	require.Len(t, cells, len(few())*(1+len(layouts)))
 	for _, c := range cells {
 		require.True(t, c.OK, "%s: %v", c.Name, c.Why)
 	}
-	require.Equal(t, len(settings()), elsewhere)
+	require.Equal(t, len(few()), elsewhere)
 
-	cells, err = Modules([]string{"pp=2"}, func(s experiments.Spec, procs int) ([]train.Result, error) {
+	cells, err = modulesOf(few()[1:], []string{"pp=2"}, func(s experiments.Spec, procs int) ([]train.Result, error) {
 		s.Config.Seed++
 		return InProcess(s, procs)
 	}, nil)

@@ -24,7 +24,10 @@ func noisy(t *testing.T, precision, layout, recipe string) experiments.Spec {
 
 // Masks are those of the tokens, so that dropout and jitter leave the canonical recipe its promise.
 func TestNoiseOnEveryLayout(t *testing.T) {
-	for _, precision := range []string{"fp32", "bf16"} {
+	for _, precision := range []string{"bf16", "fp32"} {
+		if precision == "fp32" && !*exhaustive {
+			continue
+		}
 		run := func(s experiments.Spec) Values {
 			v, err := Run(s)
 			require.NoError(t, err)
@@ -68,14 +71,14 @@ func TestCanonicalRefusesStreamsOfRanks(t *testing.T) {
 func TestResumeOfIndexedStreams(t *testing.T) {
 	for _, layout := range []string{"", "tp=2,ep=2", "pp=2,vpp=2"} {
 		s := noisy(t, "bf16", layout, tune.Canonical)
-		s.Config.Steps, s.Digest = resumeSteps, true
+		s.Config.Steps, s.Digest = 3, true
 		cell, err := resumeCell{"", s}.verify(InProcess, nil)
 		require.NoError(t, err)
 		require.True(t, cell.OK, "%s: %v", layout, cell.Why)
 	}
 	// Negative control: the position of the samples decides the masks too.
 	s := noisy(t, "bf16", "", tune.Canonical)
-	s.Config.Steps, s.Digest = resumeSteps, true
+	s.Config.Steps, s.Digest = 2, true
 	cell, err := resumeCell{"", s}.verify(InProcess, []string{"drop@data.consumed"})
 	require.NoError(t, err)
 	require.False(t, cell.OK)

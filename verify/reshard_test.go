@@ -28,6 +28,9 @@ func assembled(t *testing.T, dir string, step int) *checkpoint.Whole {
 func TestResumeOnAnotherLayout(t *testing.T) {
 	layouts := []string{"dp=2,tp=2", "dp=1", "cp=2", "pp=2,ep=2", "tp=2,pp=2,ep=4", "dp=4,ep=2", "pp=2,vpp=2"}
 	settings := []setting{{"M*EM*EM*/*E", "bf16"}, {"M*EM*EM*/*E", "fp32"}}
+	if !*exhaustive {
+		settings = settings[:1]
+	}
 	if testing.Short() { // under the race detector
 		layouts, settings = layouts[:2], settings[:1]
 	}

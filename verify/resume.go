@@ -108,7 +108,7 @@ func (r resumeCell) verify(run Runner, faults []string) (Cell, error) {
 		return cell, err
 	}
 	cell.Hash = want[len(want)-1].State
-	for after := 1; after < resumeSteps && cell.Why == nil; after++ {
+	for after := 1; after < r.Config.Steps && cell.Why == nil; after++ {
 		s := r.Spec
 		s.Faults, s.Schedule = faults, device.Schedule{Seed: uint64(after)}
 		s.Resume = filepath.Join(whole, fmt.Sprintf("step%06d", after))

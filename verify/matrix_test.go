@@ -1,0 +1,14 @@
+package verify
+
+import "flag"
+
+// The exhaustive forms of tests take minutes: `make matrix`.
+var exhaustive = flag.Bool("matrix", false, "run tests in their exhaustive forms")
+
+// few are the settings of the matrix that tests run unless they are exhaustive: the whole hybrid, and a pattern of one kind of layer.
+func few() []setting {
+	if *exhaustive {
+		return settings()
+	}
+	return []setting{{"M*EM*EM*/*E", "bf16"}, {"*-*-*-*-", "fp32"}}
+}
