@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"fmt"
 	"math"
+	"strings"
+	"unicode"
 
 	"firstbit/model"
 )
@@ -43,6 +45,16 @@ func weightsLimit(m *model.Model) Limit {
 	return limitOf(4*tensors, 4*elements)
 }
 
+// oneLine refuses words that would break a line in which they are printed.
+func oneLine(words ...string) error {
+	for _, w := range words {
+		if strings.ContainsFunc(w, unicode.IsControl) {
+			return fmt.Errorf("%q: must hold no control characters", w)
+		}
+	}
+	return nil
+}
+
 const (
 	manifestBase = 1 << 20 // bytes of what a manifest says of a run
 	manifestEach = 4 << 20 // bytes of what it says of a rank
@@ -71,6 +83,11 @@ func (f RankFile) limit() (Limit, error) {
 }
 
 func (f RankFile) check() error {
+	for _, t := range f.Tensors {
+		if err := oneLine(t.Name, t.Dtype, t.Place.String()); err != nil {
+			return fmt.Errorf("tensor %w", err)
+		}
+	}
 	most, err := f.limit()
 	if err == nil && (f.Bytes < 0 || int64(f.Bytes) > most.Bytes) {
 		err = fmt.Errorf("%d bytes: must be at most %d, by its tensors", f.Bytes, most.Bytes)

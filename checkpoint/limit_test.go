@@ -111,6 +111,8 @@ func TestCheckpointsAreBounded(t *testing.T) {
 		{manifestFile, "107374182400 bytes: must be at most ", func(path string) { sparse(t, path) }},
 		{rankFile(1), "107374182400 bytes: must be at most ", func(path string) { sparse(t, path) }},
 		{manifestFile, "107374182400 bytes: must be at most ", forged(func(m *Manifest) { m.Files[0].Bytes = 100 << 30 })},
+		{manifestFile, `tensor "a\nb": must hold no control characters`, forged(func(m *Manifest) { m.Files[0].Tensors[0].Name = "a\nb" })},
+		{manifestFile, `"dp=1\n": must hold no control characters`, forged(func(m *Manifest) { m.Layout = "dp=1\n" })},
 		{manifestFile, "-1 bytes: must be at most ", forged(func(m *Manifest) { m.Files[0].Bytes = -1 })},
 		{manifestFile, "must have at most ", forged(func(m *Manifest) { m.Files[1].Tensors[0].Shape = []int{1 << 30, 1 << 30, 1 << 30} })},
 		{manifestFile, "must have at most ", forged(func(m *Manifest) { m.Files[1].Tensors[0].Shape = []int{-1, 3} })},

@@ -107,6 +107,9 @@ func (m *Manifest) check() error {
 	case len(m.Files) == 0:
 		return fmt.Errorf("files: names none")
 	}
+	if err := oneLine(m.Layout, m.Precision, m.Recipe, m.Library, m.Provenance.Schedule); err != nil {
+		return err
+	}
 	for rank, f := range m.Files {
 		if f.Name != rankFile(rank) {
 			return fmt.Errorf("files: %q: must be %s", f.Name, rankFile(rank))

@@ -35,7 +35,7 @@ func main() {
 // run ends with one line on stderr unless all went well, or nobody reads what is printed.
 func run(args []string, stdout, stderr *os.File) int {
 	out := &output{file: stdout}
-	err := execute(args, out, stderr)
+	err := execute(args, out, visibly{stderr})
 	var o outcome
 	if failed := out.close(); failed != nil && (err == nil || errors.As(err, &o)) {
 		err = failed

@@ -6,10 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -25,7 +22,7 @@ type output struct {
 // Write does not fail: nobody but run has to look.
 func (o *output) Write(p []byte) (int, error) {
 	if o.err == nil {
-		_, err := o.file.Write(p)
+		_, err := o.file.Write(visible(p))
 		o.failed(err)
 	}
 	return len(p), nil
@@ -64,19 +61,6 @@ func written(out io.Writer) error {
 func unread(err error) bool {
 	var w writeError
 	return errors.As(err, &w) && errors.Is(w, syscall.EPIPE)
-}
-
-// oneLine is a message as a terminal may see it: names from outside can hold anything.
-func oneLine(message string) string {
-	var b strings.Builder
-	for _, r := range strings.ReplaceAll(message, "\n", " ") {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-	}
-	return b.String()
 }
 
 // printJSON writes one object and nothing else.

@@ -66,5 +66,5 @@ func TestNobodyReads(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	require.Equal(t, `a b \x1b[2J\r\u202e é …`, oneLine("a\nb \x1b[2J\r\u202e é …"))
+	require.Equal(t, `a b \u001b[2J\u000d\u202e é …`, oneLine("a\nb \x1b[2J\r\u202e é …"))
 }
