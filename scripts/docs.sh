@@ -1,25 +1,40 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md and docs/ that are shown without their output, each page's in a folder of its own, and stops
-# at the first that fails. Those shown with their output are in the tests.
+# docs.sh [PAGE…]: runs the commands of README.md and docs/, or of the pages given, that are shown without their output, each page's in a folder of its own, and stops
+# at the first that fails. Where a page shows changes to the source, its commands run in a copy of the tree that has them.
+# Commands that are shown with their output are in the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 go build -o "$dir/firstbit" ./cmd/firstbit
 
-ran=0
-for page in README.md docs/*.md; do
+# prepare PAGE: the folder in which a page's commands run, and the program they mean.
+prepare() {
   mkdir "$dir/page"
+  program=$dir/firstbit
+  if grep -q '^```diff$' "$1"; then
+    git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$dir/page"
+    sed -n '/^```diff$/,/^```$/{/^```/!p}' "$1" | (cd "$dir/page" && patch -p1 --quiet --no-backup-if-mismatch)
+    program=$dir/changed
+    (cd "$dir/page" && go build -o "$program" ./cmd/firstbit)
+  fi
+}
+
+ran=0
+[ $# -gt 0 ] || set -- README.md docs/*.md
+for page in "$@"; do
+  commands=$(sed -n 's/^    \(go run \.\/cmd\/firstbit .*\|go vet .*\|go test \.\/[a-z].*\)$/\1/p' "$page")
+  [ -n "$commands" ] || continue
+  prepare "$page"
   while IFS= read -r command; do
     printf '%s: %s\n' "$page" "$command"
-    if ! (cd "$dir/page" && eval "${command/go run .\/cmd\/firstbit/\"$dir/firstbit\"}" </dev/null >"$dir/out" 2>&1); then
+    if ! (cd "$dir/page" && eval "${command/go run .\/cmd\/firstbit/\"$program\"}" </dev/null >"$dir/out" 2>&1); then
       tail -20 "$dir/out"
       exit 1
     fi
     ran=$((ran + 1))
-  done < <(sed -n 's/^    \(go run \.\/cmd\/firstbit .*\)$/\1/p' "$root/$page")
+  done <<<"$commands"
   rm -rf "$dir/page"
 done
 [ "$ran" -gt 0 ] || { echo "no page has a command"; exit 1; }

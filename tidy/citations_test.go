@@ -36,6 +36,7 @@ func headings(text string) (all []string) {
 
 // checkCitations finds what a file cites that is not there. Files are given by path, all of them.
 func checkCitations(files map[string]string, name string) (found []string) {
+	fenced := false
 	for i, line := range strings.Split(files[name], "\n") {
 		flag := func(format string, a ...any) {
 			found = append(found, fmt.Sprintf("%s:%d: ", name, i+1)+fmt.Sprintf(format, a...))
@@ -52,7 +53,10 @@ func checkCitations(files map[string]string, name string) (found []string) {
 		if alien.MatchString(line) {
 			flag("cites a page that is not in the repository")
 		}
-		if !strings.HasSuffix(name, ".md") {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		if fenced || !strings.HasSuffix(name, ".md") {
 			continue
 		}
 		for _, m := range source.FindAllStringSubmatch(line, -1) {
@@ -128,7 +132,7 @@ func TestCitationsNegativeControl(t *testing.T) {
 		"docs/facts.md": "# Facts\n## Model\n## Low precision\n", "docs/plot.svg": "",
 		"a.go":          "// docs/facts.md, Model and Kernels\n// docs/facts.md, Low precision; more\n// docs/facts.md, with words after it\n",
 		"b.go":          "// docs/fact.md\n// docs/facts.md, Modelling of\n// FACTS §5\n// DESIGN.md §4\n// ../shared/x\n// docs/facts.md, Precision\n",
-		"c.md":          "[a](docs/facts.md) [b](docs/) [c](docs/none.md) ![d](docs/plot.svg) [e](https://example.org/x.md) `train/loop.go` `train/none.go`",
+		"c.md":          "[a](docs/facts.md) [b](docs/) [c](docs/none.md) ![d](docs/plot.svg) [e](https://example.org/x.md) `train/loop.go` `train/none.go`\n```go\nx[i](y)\n```\n",
 		"train/loop.go": "",
 	}
 	require.Empty(t, checkCitations(files, "a.go"))
