@@ -188,7 +188,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 func TestTrainIsTheSameHoweverItIsWatched(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, args := range [][]string{{"--precision", "fp32"}, {"--precision", "bf16", "--recipe", "fast", "--set", "micro=2"}} {
-		args = append([]string{"train", "--json", "--preset", "tiny", "--steps", "3"}, args...)
+		args = append([]string{"train", "--json", "--preset", "pico", "--steps", "2"}, args...)
 		_, want, _ := firstbit(t, args...)
 		for _, procs := range []int{1, 4} {
 			runtime.GOMAXPROCS(procs)
@@ -275,7 +275,7 @@ func TestFastRecipeReplays(t *testing.T) {
 	for range 2 {
 		dir := t.TempDir()
 		for _, s := range []string{"1", "2"} {
-			code, _, stderr := firstbit(t, "train", "--recipe", "fast", "--schedule", s, "--steps", "3", "--trace", filepath.Join(dir, s), "--level", "kernel", "--json")
+			code, _, stderr := firstbit(t, "train", "--preset", "pico", "--recipe", "fast", "--schedule", s, "--steps", "2", "--trace", filepath.Join(dir, s), "--level", "kernel", "--json")
 			require.Zero(t, code, stderr)
 		}
 		code, stdout, _ := firstbit(t, "diff", "--json", filepath.Join(dir, "1"), filepath.Join(dir, "2"))

@@ -51,7 +51,7 @@ func TestResumeInNewProcesses(t *testing.T) {
 	require.Contains(t, *broken.Why, "stopped after step 1: step 2: metric")
 }
 
-var kills = flag.Int("kills", 100, "how often TestKilledWhileSaving kills")
+var kills = flag.Int("kills", 10, "how often TestKilledWhileSaving kills")
 
 // However often a run is killed, and whenever, all checkpoints are whole, and the run that continues ends with the bits of one that
 // nobody killed.
@@ -137,7 +137,7 @@ func TestResumedTracesAlign(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	train := func(args ...string) {
 		t.Helper()
-		code, _, stderr := firstbit(t, append([]string{"train", "--steps", "4", "--layout", "dp=2", "--trace-steps", "3-4"}, args...)...)
+		code, _, stderr := firstbit(t, append([]string{"train", "--preset", "pico", "--steps", "4", "--layout", "dp=2", "--trace-steps", "3-4"}, args...)...)
 		require.Zero(t, code, stderr)
 	}
 	train("--save", at("ck"), "--save-every", "2", "--trace", at("a"), "--trace-steps", "1-")
@@ -163,7 +163,7 @@ func TestResumedTracesAlign(t *testing.T) {
 		first := jsonOf(t, out)["first"].(map[string]any)
 		require.Equal(t, []any{c.verdict, c.name}, []any{first["verdict"], first["name"]}, c)
 	}
-	code, _, _ := firstbit(t, "train", "--steps", "2", "--layout", "dp=2", "--trace", at("short"))
+	code, _, _ := firstbit(t, "train", "--preset", "pico", "--steps", "2", "--layout", "dp=2", "--trace", at("short"))
 	require.Zero(t, code)
 	code, _, _ = firstbit(t, "diff", at("short"), at("whole"))
 	require.Equal(t, exitDifferent, code, "nothing in common is no agreement")
