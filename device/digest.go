@@ -65,9 +65,14 @@ func (t *Tensor) Digest(buf []byte) Digest { return DigestOf(t.Format, t.Shape()
 
 // DigestOf is the Digest of a tensor whose elements are given as Bytes has them.
 func DigestOf(f lowp.Format, shape []int, elements []byte) Digest {
+	return DigestNamed(f.String(), shape, elements)
+}
+
+// DigestNamed is DigestOf by the name of the dtype, be it no format of ours.
+func DigestNamed(dtype string, shape []int, elements []byte) Digest {
 	inner := xxh3.Hash128(elements).Bytes()
 	var head [128]byte
-	h := append(head[:0], f.String()...)
+	h := append(head[:0], dtype...)
 	h = append(h, 0)
 	h = binary.LittleEndian.AppendUint64(h, uint64(len(shape)))
 	for _, d := range shape {

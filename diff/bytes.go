@@ -1,19 +1,22 @@
 package diff
 
 import (
-	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
-	"firstbit/lowp"
+	"firstbit/device"
+	"firstbit/files"
 	"firstbit/trace"
 )
 
 const unconfirmed = "unconfirmed: no bytes were dumped at the root"
+
+// maxDump bounds the bytes of one tensor.
+const maxDump = 1 << 30
 
 // settle compares the dumped bytes of the root's outputs, where both traces kept them.
 func (r *Report) settle(p *pair) {
@@ -33,32 +36,30 @@ func (r *Report) settle(p *pair) {
 
 type dumped struct{ a, b trace.Sig }
 
-// Confirm reads the dumped bytes under the two trace directories.
-func (r *Report) Confirm(dirA, dirB string) error {
+// Confirm compares the dumped bytes under the two trace directories. The records have given the verdict: what bytes cannot be read leaves it
+// as it is, and says why.
+func (r *Report) Confirm(dirA, dirB string) {
+	var why []string
 	for _, d := range r.pending {
-		a, err := readDump(dirA, d.a)
+		bytes, err := CompareDumps(d.a, d.b, dirA, dirB)
 		if err != nil {
-			return err
+			why = append(why, err.Error())
+			continue
 		}
-		b, err := readDump(dirB, d.b)
-		if err != nil {
-			return err
+		evidence := "confirmed by the dumped bytes"
+		if r.Bytes = bytes; bytes == nil { // nothing to compare element by element
+			evidence += fmt.Sprintf(": %s is %s and %s", d.a.Name, form(d.a), form(d.b))
 		}
-		if d.a.Numel != d.b.Numel { // nothing to compare element by element
-			r.confirm(fmt.Sprintf("confirmed by the dumped bytes: %s has %d elements and %d", d.a.Name, d.a.Numel, d.b.Numel))
-			return nil
-		}
-		bytes, err := compareBytes(d.a, a, b)
-		if err != nil {
-			return err
-		}
-		if bytes != nil {
-			r.Bytes = bytes
-			r.confirm("confirmed by the dumped bytes")
-			return nil
+		r.confirm(evidence)
+		break
+	}
+	for _, w := range why {
+		if i := slices.Index(r.Evidence, unconfirmed); i >= 0 {
+			r.Evidence[i] = "unconfirmed: " + w
+		} else {
+			r.Evidence = append(r.Evidence, w)
 		}
 	}
-	return nil
 }
 
 // confirm settles an origin: bytes written settle who wrote, nothing else.
@@ -68,73 +69,68 @@ func (r *Report) confirm(evidence string) {
 	}
 }
 
+func form(g trace.Sig) string { return fmt.Sprintf("%s %v", g.Dtype, g.Shape) }
+
+// CompareDumps compares the dumped bytes of an output of two traces, of which it finds the first element that differs and counts them all.
+// It gives nil for tensors of different shapes or dtypes.
+//
+// Errors: one line, of bytes that are not there, are not those of the record's digest, or whose dtype is not known.
+func CompareDumps(a, b trace.Sig, dirA, dirB string) (*Bytes, error) {
+	x, err := readDump(dirA, a)
+	if err != nil {
+		return nil, err
+	}
+	y, err := readDump(dirB, b)
+	if err != nil || form(a) != form(b) {
+		return nil, err
+	}
+	e, err := dtypeOf(a.Dtype)
+	if err != nil {
+		return nil, fmt.Errorf("the bytes of %s: %w", a.Name, err)
+	}
+	return e.compare(a, x, y)
+}
+
+// readDump reads the bytes that a record names, and holds them against its digest.
 func readDump(dir string, g trace.Sig) ([]byte, error) {
-	path := filepath.Join(dir, filepath.FromSlash(g.Dump))
-	if !filepath.IsLocal(filepath.FromSlash(g.Dump)) {
+	path := filepath.FromSlash(g.Dump)
+	if !filepath.IsLocal(path) {
 		return nil, fmt.Errorf("trace %s: dump %q: must be a file inside the trace", dir, g.Dump)
 	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("trace %s: %w", path, err)
+	path = filepath.Join(dir, path)
+	if !counted(g) {
+		return nil, fmt.Errorf("trace %s: the record has %d elements of shape %v", path, g.Numel, g.Shape)
+	}
+	b, err := files.Read(path, dumpSize(g))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("trace %s: is missing", path)
+	case err != nil:
+		return nil, fmt.Errorf("trace %s: %w", path, files.Reason(err))
+	}
+	if d := device.DigestNamed(g.Dtype, g.Shape, b); hex.EncodeToString(d[:]) != g.Digest {
+		return nil, fmt.Errorf("trace %s: is damaged: its bytes are not those of the record's digest", path)
 	}
 	return b, nil
 }
 
-// compareBytes finds the first element that differs and counts them all.
-func compareBytes(g trace.Sig, a, b []byte) (*Bytes, error) {
-	f, err := lowp.Parse(g.Dtype)
+// counted tells whether a tensor has as many elements as its shape says, and not more than there can be.
+func counted(g trace.Sig) bool {
+	n := 1
+	for _, extent := range g.Shape {
+		if extent < 0 || extent > maxDump || n*extent > 8*maxDump {
+			return false
+		}
+		n *= extent
+	}
+	return n == g.Numel
+}
+
+// dumpSize is how many bytes a tensor has, or may have where its dtype is not known.
+func dumpSize(g trace.Sig) int64 {
+	d, err := dtypeOf(g.Dtype)
 	if err != nil {
-		return nil, err
+		return maxDump
 	}
-	size := f.Bits() / 8
-	if len(a) != len(b) || len(a) != size*g.Numel {
-		return nil, fmt.Errorf("dump of %s: %d and %d bytes: must be %d", g.Name, len(a), len(b), size*g.Numel)
-	}
-	var out *Bytes
-	for i := range g.Numel {
-		x, y := a[i*size:(i+1)*size], b[i*size:(i+1)*size]
-		if string(x) == string(y) {
-			continue
-		}
-		if out == nil {
-			out = &Bytes{Output: g.Name, Element: i, Of: g.Numel, integer: !f.Float()}
-			out.A, out.ValueA = element(f, x)
-			out.B, out.ValueB = element(f, y)
-			out.Ulps = ulps(f, x, y)
-		}
-		out.Count++
-	}
-	return out, nil
-}
-
-func code(b []byte) uint64 {
-	var w [8]byte
-	copy(w[:], b)
-	return binary.LittleEndian.Uint64(w[:])
-}
-
-// element writes an element's bits and its shortest decimal.
-func element(f lowp.Format, b []byte) (bits, value string) {
-	c := code(b)
-	bits = fmt.Sprintf("%0*x", 2*len(b), c)
-	switch {
-	case f == lowp.FP64:
-		return bits, strconv.FormatFloat(math.Float64frombits(c), 'g', -1, 64)
-	case f.Float():
-		return bits, strconv.FormatFloat(float64(f.Decode(uint32(c))), 'g', -1, 32)
-	}
-	return bits, strconv.Itoa(int(int32(c)))
-}
-
-// ulps is the distance of two elements; of integers, their difference.
-func ulps(f lowp.Format, a, b []byte) uint64 {
-	x, y := code(a), code(b)
-	switch {
-	case f == lowp.FP64:
-		return lowp.Ulps64(math.Float64frombits(x), math.Float64frombits(y))
-	case f.Float():
-		return f.Ulps(f.Decode(uint32(x)), f.Decode(uint32(y)))
-	}
-	d := int64(int32(x)) - int64(int32(y))
-	return uint64(max(d, -d))
+	return min(maxDump, int64(d.size(g.Numel)))
 }

@@ -51,6 +51,9 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 		return "arrival", []string{"the plan depends on arrival: " + a.Plan}
 	}
 	for _, d := range differences {
+		if d.Field == "config.steps" && sigsEqual(a.In, b.In) { // when a run ends reaches a Call through what it reads alone
+			continue
+		}
 		if strings.HasPrefix(d.Field, "config.") || d.Field == "seed" {
 			return "state", []string{"the configurations differ: " + d.Field}
 		}

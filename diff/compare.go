@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"firstbit/trace"
@@ -25,16 +26,22 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Identical: true, ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
+	w, shared, err := commonWindow(a, b)
+	if err != nil {
+		return nil, err
+	}
+	shared.addRanks(a, b)
+	r := &Report{Identical: true, Shared: &shared, Cut: cutText(a, b), ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
 		Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
 	var found []*pair
 	for _, ra := range a.Ranks {
 		for _, rb := range b.Ranks {
 			if ra.Rank == rb.Rank {
-				ra, rb, resumed := common(ra, rb)
+				ra.Records, rb.Records = w.of(ra.Records), w.of(rb.Records)
+				ra, rb, from := common(ra, rb)
 				ra.Records, rb.Records = r.cutAlike(ra.Records), r.cutAlike(rb.Records)
 				p := align(ra, rb, level)
-				p.resumed = resumed
+				p.window, p.resumed = w, w.steps[from]
 				found = append(found, p)
 				r.count(p)
 			}
@@ -44,13 +51,16 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 		return nil, NotComparable{"the traces have no rank in common"}
 	}
 	r.judge(found, a.Run.Groups, a.Run.Schedule == b.Run.Schedule && a.Run.Schedule != "" && a.Run.Schedule != "real")
-	return r, nil
+	return r.end(), nil
 }
 
 // oneSchema refuses traces whose digests mean different things.
 func oneSchema(a, b *trace.Trace) error {
 	if a.Run.SchemaVersion != b.Run.SchemaVersion {
 		return NotComparable{fmt.Sprintf("schema versions differ: %d and %d: digests of different definitions cannot be compared", a.Run.SchemaVersion, b.Run.SchemaVersion)}
+	}
+	if !maps.Equal(a.Run.Digests, b.Run.Digests) {
+		return NotComparable{"digests are defined otherwise in the two traces: run.json says how"}
 	}
 	return nil
 }
@@ -80,7 +90,8 @@ type pair struct {
 	place  int   // index in a of what comes next after that record; else first
 	byPath map[string][]int
 
-	resumed bool // one of them continued from a checkpoint, and records begin after it
+	window  *window
+	resumed bool // one of them continued from a checkpoint, and records begin right after it
 }
 
 func align(ra, rb trace.Rank, level trace.Level) *pair {
@@ -236,6 +247,8 @@ func (p *pair) inputsDiffer(a, b *trace.Record) (string, []string) {
 		}
 		producer := p.producer(*in.From)
 		switch {
+		case p.unseen(producer, a):
+			return "outside-window", []string{fmt.Sprintf("input %s may have been written in a step that was not compared", in.Name)}
 		case producer >= 0:
 			return "memory", []string{fmt.Sprintf("input %s differs, but its producer %q wrote the same bits in both runs: memory changed in between", in.Name, *in.From)}
 		case p.level < trace.Op:
@@ -256,6 +269,14 @@ func (p *pair) producer(from string) int {
 		}
 	}
 	return last
+}
+
+// unseen tells whether what a record reads may have been written last in a step that was not compared.
+func (p *pair) unseen(producer int, reader *trace.Record) bool {
+	if producer < 0 {
+		return p.window.unequal && p.level >= trace.Op
+	}
+	return p.window.broken(p.a[producer].Iteration, reader.Iteration)
 }
 
 // producerOf splits the name of a producer, without that of its output.

@@ -245,13 +245,3 @@ func TestLevelsMayDiffer(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.Identical)
 }
-
-func TestCompareBytes(t *testing.T) {
-	b, err := compareBytes(trace.Sig{Dtype: "fp32", Numel: 2}, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0}, []byte{1, 0, 0x80, 0x3f, 0, 0, 0, 0x80})
-	require.NoError(t, err)
-	require.Equal(t, &Bytes{Element: 0, A: "3f800000", B: "3f800001", ValueA: "1", ValueB: "1.0000001", Ulps: 1, Count: 2, Of: 2}, b)
-	_, err = compareBytes(trace.Sig{Dtype: "fp32", Numel: 2}, nil, nil)
-	require.ErrorContains(t, err, "must be 8")
-	_, err = readDump(".", trace.Sig{Dump: "../escape"})
-	require.ErrorContains(t, err, "inside the trace")
-}

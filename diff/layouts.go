@@ -41,10 +41,14 @@ func Layouts(a, b *trace.Trace) (*Report, error) {
 	}
 	s.within = cuts[0].samples() == cuts[1].samples()
 	s.carried = cuts[0].micro != cuts[1].micro
-	for i, t := range []*trace.Trace{a, b} {
-		s.side[i] = s.identify(t, level, cuts[i])
+	w, shared, err := commonWindow(a, b)
+	if err != nil {
+		return nil, err
 	}
-	r := &Report{Identical: true, ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
+	for i, t := range []*trace.Trace{a, b} {
+		s.side[i] = s.identify(t, w, level, cuts[i])
+	}
+	r := &Report{Identical: true, Layouts: true, Shared: &shared, Cut: cutText(a, b), ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
 		Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
 	s.share(r)
 	if r.Records == 0 {
@@ -54,7 +58,7 @@ func Layouts(a, b *trace.Trace) (*Report, error) {
 		r.Evidence = append(r.Evidence, "a step's samples are cut into other microbatches: only what lies outside of them is compared")
 	}
 	s.judge(r, a, level)
-	return r, nil
+	return r.end(), nil
 }
 
 // cut is how a run cuts the samples of a step.
@@ -97,11 +101,12 @@ type side struct {
 
 func inside(phase string) bool { return phase == "fwd" || phase == "bwd" || phase == "rec" }
 
-func (s *sharing) identify(t *trace.Trace, level trace.Level, c cut) side {
+func (s *sharing) identify(t *trace.Trace, w *window, level trace.Level, c cut) side {
 	found := side{by: map[trace.Key][]*trace.Record{}}
 	for i := range t.Ranks {
-		for j := range t.Ranks[i].Records {
-			r := &t.Ranks[i].Records[j]
+		records := w.of(t.Ranks[i].Records)
+		for j := range records {
+			r := &records[j]
 			k := globalKey(r, c)
 			switch {
 			case trace.LevelOf(r.Kind) > level:
@@ -157,7 +162,7 @@ func (s *sharing) share(r *Report) {
 			r.LeftOut++
 		}
 	}
-	r.Shared, r.Steps = r.Records, len(steps)
+	r.Steps = len(steps)
 }
 
 // madeBy is the place of a name, phase and path, in the run of another record; its own where no name is given.

@@ -62,7 +62,7 @@ func TestLayoutsShareWhatIsWhole(t *testing.T) {
 	}
 	r := layouts(t, one(), two("n", "L"))
 	require.True(t, r.Identical, "%+v", r.First)
-	require.Equal(t, 2, r.Shared, "norm and loss")
+	require.Equal(t, 2, r.Records, "norm and loss")
 	require.Equal(t, 5, r.LeftOut, "a part, a part of a sum, what reads a part, the gather, the states")
 
 	r = layouts(t, one(), two("m", "L"))
@@ -86,10 +86,12 @@ func TestLayoutsShareWhatIsWhole(t *testing.T) {
 	_, err = Layouts(one(), odd)
 	require.ErrorContains(t, err, "does not say")
 	_, err = Layouts(one(), laid("dp=2", 1, 1, nil))
+	require.ErrorContains(t, err, "no step in common")
+	_, err = Layouts(one(), laid("dp=2", 1, 1, []trace.Record{rec("op", "l", "other", nil, l("y=1"))}))
 	require.ErrorContains(t, err, "no record in common")
 	same := layouts(t, one(), one())
 	require.True(t, same.Identical)
-	require.Zero(t, same.Shared, "one layout is compared rank by rank")
+	require.False(t, same.Layouts, "one layout is compared rank by rank")
 }
 
 // Microbatches are matched by their samples, and what ranks carry from one to the next is not.
@@ -128,13 +130,13 @@ func TestLayoutsMatchMicrobatchesBySamples(t *testing.T) {
 	}
 	r := layouts(t, opt(one("d")), opt(two(1)))
 	require.True(t, r.Identical, "%+v", r.First)
-	require.Equal(t, 5, r.Shared)
+	require.Equal(t, 5, r.Records)
 	require.Equal(t, 4, r.LeftOut)
 	r = layouts(t, opt(one("e")), opt(two(1)))
 	require.Equal(t, 3, r.First.Microbatch)
 	r = layouts(t, opt(one("e")), opt(two(2)))
 	require.True(t, r.Identical, "microbatch 3 has other samples")
-	require.Equal(t, 1, r.Shared, "the optimizer")
+	require.Equal(t, 1, r.Records, "the optimizer")
 	require.Contains(t, r.Evidence[0], "outside of them")
 }
 
@@ -146,7 +148,7 @@ func TestLayoutsLeaveOutSumsOfOtherTerms(t *testing.T) {
 	require.False(t, layouts(t, run("dp=1", "l.grad", "1"), run("dp=1,pp=2", "l.grad", "2")).Identical)
 	r := layouts(t, run("dp=1", "l.grad", "1"), run("dp=1,pp=2", "head.grad", "2"))
 	require.True(t, r.Identical)
-	require.Equal(t, 1, r.Shared)
+	require.Equal(t, 1, r.Records)
 }
 
 // What adds up other inputs is another sum, whatever its form; how ranks come to one is the layout's.
@@ -159,6 +161,6 @@ func TestLayoutsLeaveOutSumsOfParts(t *testing.T) {
 	require.False(t, layouts(t, run("dp=1", 8, "1"), run("dp=1,cp=2", 8, "2")).Identical)
 	r := layouts(t, run("dp=1", 8, "1"), run("dp=1,cp=2", 4, "2"))
 	require.True(t, r.Identical)
-	require.Equal(t, 1, r.Shared)
+	require.Equal(t, 1, r.Records)
 	require.Equal(t, 2, r.LeftOut)
 }

@@ -73,7 +73,8 @@ func compareRuns(run RunFunc, w Window) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, r.Confirm(traces[0].Dir, traces[1].Dir)
+	r.Confirm(traces[0].Dir, traces[1].Dir)
+	return r, nil
 }
 
 func (r *Report) levelStep(l trace.Level) LevelStep {

@@ -15,7 +15,7 @@ func Replicas(t *trace.Trace) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("trace %s: %w", t.Dir, err)
 	}
-	r := &Report{Identical: true, ConfigDifferences: []Field{}, Action: "none", Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
+	r := &Report{Identical: true, Cut: cutText(t), ConfigDifferences: []Field{}, Action: "none", Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
 	found := make([]*mismatch, len(t.Ranks)) // by rank: its first
 	note := func(s spot, why string) {
 		if m := found[s.lane]; m == nil || s.at < m.at {
@@ -42,7 +42,7 @@ func Replicas(t *trace.Trace) (*Report, error) {
 	o := orderIn(t)
 	o.arrived(note)
 	r.verdicts(t, o, found, level)
-	return r, nil
+	return r.end(), nil
 }
 
 // orderIn is the order of all records of a trace.

@@ -4,6 +4,7 @@ package diff
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 
 	"firstbit/trace"
@@ -76,7 +77,8 @@ type Report struct {
 	Identical         bool          `json:"identical"`
 	Steps             int           `json:"steps"`
 	Records           int           `json:"records"`
-	Shared            int           `json:"shared,omitempty"`   // of two layouts: IDs compared
+	Shared            *Shared       `json:"shared"`             // of two traces
+	Cut               *string       `json:"cut"`                // says which trace was cut short; null: none was
 	LeftOut           int           `json:"left_out,omitempty"` // of two layouts: IDs that one has alone, or has otherwise
 	ConfigDifferences []Field       `json:"config_differences"`
 	First             *Finding      `json:"first"`
@@ -94,8 +96,10 @@ type Report struct {
 	A, B *trace.Record `json:"-"`
 	// Differing lists the records that differ on First's rank, in order of execution.
 	Differing []*trace.Record `json:"-"`
-	ruledOut  int
-	pending   []dumped
+	// Layouts tells that IDs were compared, of two layouts.
+	Layouts  bool `json:"-"`
+	ruledOut int
+	pending  []dumped
 }
 
 // actions says what to do about a verdict.
@@ -104,6 +108,9 @@ var actions = map[string]string{
 	"narrow": "trace-deeper", "blind-spot": "trace-upstream", "outside-window": "widen-window", "restore": "check-restore",
 	"artifact": "fix-probe", "missing": "compare-configs",
 }
+
+// derived are fields that others decide, or that say what became of the run.
+var derived = []string{"replicas", "holds", "last", "ends", "digest"}
 
 // configDifferences compares run.json field by field, nested ones by their path.
 func configDifferences(a, b map[string]any) []Field {
@@ -117,9 +124,9 @@ func configDifferences(a, b map[string]any) []Field {
 	for n := range fb { // sorted below
 		names[n] = true
 	}
-	var fields []Field
+	fields := []Field{}
 	for n := range names { // sorted below
-		if fa[n] != fb[n] && n != "replicas" { // the layout says it
+		if fa[n] != fb[n] && !slices.Contains(derived, n) {
 			fields = append(fields, Field{n, fa[n], fb[n], n != "level"})
 		}
 	}

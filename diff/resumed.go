@@ -3,18 +3,18 @@ package diff
 import "firstbit/trace"
 
 // common is what two ranks' records must agree on when one of them continued from a checkpoint and the other did not, or from another
-// one: every step after the later checkpoint. What comes before, and the restore, only one of them has.
-func common(a, b trace.Rank) (_, _ trace.Rank, cut bool) {
+// one: every step after the later checkpoint, from on; 0: all. What comes before, and the restore, only one of them has.
+func common(a, b trace.Rank) (_, _ trace.Rank, from int) {
 	after, other := restoredAfter(a), restoredAfter(b)
 	if after == other {
-		return a, b, false
+		return a, b, 0
 	}
-	from := max(after, other) + 1
+	from = max(after, other) + 1
 	sinceA, sinceB := since(a, from), since(b, from)
 	if len(sinceA.Records)+len(sinceB.Records) == 0 {
-		return a, b, false // nothing is common, which is no agreement
+		return a, b, 0 // nothing is common, which is no agreement
 	}
-	return sinceA, sinceB, true
+	return sinceA, sinceB, from
 }
 
 // restoredAfter is the step whose checkpoint a rank continued from; 0: none.

@@ -253,7 +253,7 @@ func TestLayoutsShareTheirBits(t *testing.T) {
 		traces[layout] = run(layout, 2/l.DP, "canonical")
 		r := compare(one, traces[layout])
 		require.True(t, r.Identical, "%s: %+v", layout, r.First)
-		require.Greater(t, r.Shared, least, layout)
+		require.Greater(t, r.Records, least, layout)
 		require.Positive(t, r.LeftOut, layout)
 	}
 	require.True(t, compare(traces["tp=2"], traces["dp=2"]).Identical)

@@ -6,11 +6,16 @@ package lowp
 //
 // Units:   ulps of f at the values between.
 func (f Format) Ulps(a, b float32) uint64 {
+	return f.CodeUlps(uint64(f.Encode(a)), uint64(f.Encode(b)))
+}
+
+// CodeUlps is Ulps of codes, of any floating-point format.
+func (f Format) CodeUlps(a, b uint64) uint64 {
 	bits := table[f].bits
 	if f == E8M0 { // the only codes without a sign
 		bits++
 	}
-	return distance(ordered(uint64(f.Encode(a)), bits), ordered(uint64(f.Encode(b)), bits))
+	return distance(ordered(a, bits), ordered(b, bits))
 }
 
 // Ulps64 is Ulps of fp64, which Ulps does not take.

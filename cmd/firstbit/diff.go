@@ -33,10 +33,13 @@ func diffCommand() *cobra.Command {
 		} else {
 			printReport(c.OutOrStdout(), r)
 		}
-		if err == nil && !r.Identical {
-			return outcome(exitDifferent)
+		switch {
+		case err != nil || r.Identical:
+			return err
+		case r.Unknown():
+			return fmt.Errorf("%s; up to there nothing differs, the rest is unknown", *r.Cut)
 		}
-		return err
+		return outcome(exitDifferent)
 	}
 	return c
 }
@@ -79,7 +82,8 @@ func compare(dirs []string, layouts bool) (*diff.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, r.Confirm(dirs[0], dirs[1])
+	r.Confirm(dirs[0], dirs[1])
+	return r, nil
 }
 
 func printReport(out io.Writer, r *diff.Report) {
@@ -90,8 +94,18 @@ func printReport(out io.Writer, r *diff.Report) {
 		}
 		fmt.Fprintf(out, "run.json     %s: %s | %s%s\n", f.Field, f.A, f.B, note)
 	}
-	if r.Shared > 0 {
-		fmt.Fprintf(out, "layouts      %d records shared, %d left out\n", r.Shared, r.LeftOut)
+	if s := r.Shared; s != nil && (s.Steps < s.Of || s.Ranks < s.OfRanks) {
+		fmt.Fprintf(out, "shared       %d of %d steps, %d of %d ranks\n", s.Steps, s.Of, s.Ranks, s.OfRanks)
+	}
+	if r.Layouts {
+		fmt.Fprintf(out, "layouts      %d records shared, %d left out\n", r.Records, r.LeftOut)
+	}
+	if r.Cut != nil {
+		fmt.Fprintf(out, "cut          %s\n", *r.Cut)
+	}
+	if r.Unknown() {
+		fmt.Fprintf(out, "unknown      %d records over %d steps are equal\n", r.Records, r.Steps)
+		return
 	}
 	if r.Identical {
 		fmt.Fprintf(out, "identical    %d records over %d steps\n", r.Records, r.Steps)
