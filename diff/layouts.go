@@ -1,10 +1,8 @@
 package diff
 
 import (
-	"fmt"
 	"slices"
 
-	"firstbit/parallel"
 	"firstbit/trace"
 )
 
@@ -59,29 +57,6 @@ func Layouts(a, b *trace.Trace) (*Report, error) {
 	}
 	s.judge(r, a, level)
 	return r.end(), nil
-}
-
-// cut is how a run cuts the samples of a step.
-type cut struct{ dp, micro, batch, seq int }
-
-// samples are those of a microbatch and the number of microbatches: the same in two runs, a microbatch of one number has the same samples.
-func (c cut) samples() [3]int { return [3]int{c.dp * c.micro, c.batch, c.seq} }
-
-func cutOf(t *trace.Trace) (c cut, err error) {
-	l, err := parallel.ParseLayout(t.Run.Layout)
-	if err != nil {
-		return c, fmt.Errorf("trace %s: %w", t.Dir, err)
-	}
-	config, _ := t.Raw["config"].(map[string]any)
-	number := func(name string) int {
-		n, _ := config[name].(float64)
-		return int(n)
-	}
-	c = cut{l.DP, number("micro"), number("batch"), number("seq")}
-	if c.micro < 1 {
-		return c, NotComparable{fmt.Sprintf("trace %s: its run.json does not say how samples are cut into microbatches", t.Dir)}
-	}
-	return c, nil
 }
 
 // sharing is the records of two traces by their IDs.
