@@ -39,6 +39,7 @@ type Manifest struct {
 type Provenance struct {
 	Schedule string   `json:"schedule"`
 	Faults   []string `json:"faults"`
+	Previous string   `json:"previous,omitempty"` // digest of the manifest of the run's checkpoint before this one; empty: it is the first
 }
 
 // RankFile is a rank's file and what it must hold.

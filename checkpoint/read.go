@@ -24,6 +24,9 @@ type Checkpoint struct {
 // stepName is the folder of a step.
 func stepName(step int) string { return fmt.Sprintf("step%06d", step) }
 
+// Path is where a folder has the checkpoint of a step.
+func Path(dir string, step int) string { return filepath.Join(dir, stepName(step)) }
+
 // stepOf is the step of a folder of that name, or 0.
 func stepOf(name string) int {
 	digits, ok := strings.CutPrefix(name, "step")
@@ -59,25 +62,35 @@ func Open(dir string) (*Checkpoint, error) {
 	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
 		return Read(dir)
 	}
-	steps, err := Steps(dir)
-	if err != nil {
-		return nil, err
+	for {
+		steps, err := Steps(dir)
+		if err != nil {
+			return nil, err
+		}
+		if len(steps) == 0 {
+			return nil, fmt.Errorf("checkpoint %s: holds none: must have a folder such as %s", dir, stepName(1))
+		}
+		newest := steps[len(steps)-1]
+		c, err := Read(filepath.Join(dir, stepName(newest)))
+		if err == nil {
+			return c, nil
+		}
+		if later, e := Steps(dir); e == nil && len(later) > 0 && later[len(later)-1] > newest {
+			continue // a run saves beside us, and has removed the one that was the newest
+		}
+		return nil, withWhole(err, dir, steps[:len(steps)-1])
 	}
-	if len(steps) == 0 {
-		return nil, fmt.Errorf("checkpoint %s: holds none: must have a folder such as %s", dir, stepName(1))
-	}
-	newest := steps[len(steps)-1]
-	c, err := Read(filepath.Join(dir, stepName(newest)))
-	if err == nil {
-		return c, nil
-	}
-	for _, step := range slices.Backward(steps[:len(steps)-1]) {
-		older := filepath.Join(dir, stepName(step))
-		if _, e := Read(older); e == nil {
-			return nil, fmt.Errorf("%w; %s is whole", err, older)
+}
+
+// withWhole adds to an error which of the older checkpoints is whole.
+func withWhole(err error, dir string, older []int) error {
+	for _, step := range slices.Backward(older) {
+		name := filepath.Join(dir, stepName(step))
+		if _, e := Read(name); e == nil {
+			return fmt.Errorf("%w; %s is whole", err, name)
 		}
 	}
-	return nil, err
+	return err
 }
 
 // ReadManifest reads what a checkpoint's manifest says.

@@ -8,10 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/zeebo/xxh3"
+
+	"firstbit/files"
 )
 
 // What a save is written as, and an old checkpoint renamed to before it is removed. Readers see neither.
@@ -20,15 +21,18 @@ const (
 	removing = ".removing-"
 )
 
-// Saver writes the checkpoints of a run. A checkpoint appears under its name when every byte of it has reached the disk.
+// Saver writes the checkpoints of a run. A checkpoint appears under its name when every byte of it has reached the disk. Until Close no
+// other Saver writes into the folder.
 type Saver struct {
 	Dir  string
-	Keep int      // as many of the newest stay; 0: all
-	Run  Manifest // what all its checkpoints have in common
+	Keep int      // as many of the newest of this run stay; 0: all
+	Run  Manifest // what all its checkpoints have in common; Provenance.Previous is the one that the next follows
 
-	ranks int
-	mu    sync.Mutex
-	open  map[int]*save // by step
+	ranks  int
+	folder *files.Folder
+	mu     sync.Mutex
+	open   map[int]*save // by step
+	saved  []link        // the run's checkpoints in the folder, ascending
 }
 
 // save is a checkpoint under way.
@@ -38,30 +42,42 @@ type save struct {
 	left  int // ranks that have yet to write theirs
 }
 
-// NewSaver makes a Saver of a run of so many ranks, which begins after the given step. A folder that holds a later checkpoint is
-// refused: none is ever overwritten.
+// NewSaver makes a Saver of a run of so many ranks, which begins after the given step. It makes the folder and makes sure that it can be
+// written. A folder that holds a later checkpoint is refused: none is ever overwritten.
 func NewSaver(dir string, keep, ranks, after int, run Manifest) (*Saver, error) {
-	s := &Saver{Dir: dir, Keep: keep, Run: run, ranks: ranks, open: map[int]*save{}}
-	info, err := os.Stat(dir)
-	if os.IsNotExist(err) {
-		return s, nil
-	}
+	folder, err := files.Claim(dir)
 	if err != nil {
-		return nil, fmt.Errorf("save %s: %w", dir, cause(err))
+		return nil, fmt.Errorf("save %s: %w", dir, err)
 	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("save %s: is a file: must be a folder", dir)
-	}
-	steps, err := Steps(dir)
-	if err != nil {
+	s := &Saver{Dir: dir, Keep: keep, Run: run, ranks: ranks, folder: folder, open: map[int]*save{}}
+	if err := s.prepare(after); err != nil {
+		folder.Release()
 		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Saver) prepare(after int) error {
+	steps, err := Steps(s.Dir)
+	if err != nil {
+		return err
 	}
 	for _, step := range steps {
 		if step > after {
-			return nil, fmt.Errorf("save %s: holds %s, and the run begins after step %d: name another folder or move it away", dir, stepName(step), after)
+			return fmt.Errorf("save %s: holds %s, and the run begins after step %d: name another folder or move it away", s.Dir, stepName(step), after)
 		}
 	}
-	return s, nil
+	err = s.folder.Probe()
+	if err == nil {
+		err = clean(s.Dir)
+	}
+	if err != nil {
+		return fmt.Errorf("save %s: %w", s.Dir, cause(err))
+	}
+	if s.Keep > 0 {
+		s.saved = chain(s.Dir, steps, s.Run.Provenance.Previous)
+	}
+	return nil
 }
 
 // Put writes the tensors of a rank after a step. The last rank's ends the checkpoint.
@@ -95,58 +111,32 @@ func (s *Saver) put(rank, step int, tensors []Tensor) error {
 	return nil
 }
 
-// Close removes what a run that failed left unfinished, once no rank runs any more.
+// Close removes what a run that failed left unfinished, and lets others write into the folder. No rank runs any more.
 func (s *Saver) Close() {
 	for step, c := range s.open { // order reaches nothing
-		_ = os.RemoveAll(c.dir) // a rest is removed by the next save
+		_ = removeFiles(c.dir) // a rest is removed by the next run
 		delete(s.open, step)
 	}
+	s.folder.Release()
 }
 
-// begin finds the save of a step, or makes it and clears what killed runs left.
+// begin finds the save of a step, or makes it.
 func (s *Saver) begin(step int) (*save, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.open[step]; c != nil {
 		return c, nil
 	}
-	if err := os.MkdirAll(s.Dir, 0o777); err != nil {
-		return nil, err
-	}
-	if err := s.clean(); err != nil {
+	if err := s.folder.Hold(); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp(s.Dir, saving)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
 	c := &save{dir: dir, files: make([]RankFile, s.ranks), left: s.ranks}
 	s.open[step] = c
-	return c, nil
-}
-
-// clean removes what killed runs left under temporary names.
-func (s *Saver) clean() error {
-	entries, err := os.ReadDir(s.Dir)
-	if err != nil {
-		return err
-	}
-	mine := map[string]bool{}
-	for _, c := range s.open { // into a map: order reaches nothing
-		mine[filepath.Base(c.dir)] = true
-	}
-	for _, e := range entries {
-		n := e.Name()
-		if (strings.HasPrefix(n, saving) || strings.HasPrefix(n, removing)) && !mine[n] {
-			if err := os.RemoveAll(filepath.Join(s.Dir, n)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return c, os.Chmod(dir, 0o755)
 }
 
 // end writes the manifest, gives the checkpoint its name, and removes older ones.
@@ -173,26 +163,9 @@ func (s *Saver) end(step int, c *save) error {
 	if err := syncDir(s.Dir); err != nil {
 		return err
 	}
+	s.Run.Provenance.Previous = m.Digest
+	s.saved = append(s.saved, link{step, m.Digest})
 	return s.prune()
-}
-
-// prune removes all but the newest. A checkpoint loses its name at once.
-func (s *Saver) prune() error {
-	steps, err := Steps(s.Dir)
-	if err != nil || s.Keep == 0 {
-		return err
-	}
-	for _, step := range steps[:max(len(steps)-s.Keep, 0)] {
-		name := stepName(step)
-		gone := filepath.Join(s.Dir, removing+name)
-		if err := os.Rename(filepath.Join(s.Dir, name), gone); err != nil {
-			return err
-		}
-		if err := os.RemoveAll(gone); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // writeRank writes a rank's file and says what it holds.

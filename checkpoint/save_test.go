@@ -53,7 +53,9 @@ func names(t *testing.T, dir string) (all []string) {
 func TestSaveAndOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s := saver(t, dir, 2)
-	require.NoDirExists(t, dir, "nothing is written before the first checkpoint")
+	s.Close()
+	require.NoDirExists(t, filepath.Dir(dir), "a run that saves nothing leaves nothing")
+	s = saver(t, dir, 2)
 	require.NoError(t, s.Put(0, 1, madeUp(0, 1)))
 	_, err := Open(dir)
 	require.ErrorContains(t, err, "holds none", "a rank is missing")
@@ -76,9 +78,12 @@ func TestSaveAndOpen(t *testing.T) {
 			require.EqualError(t, x.Fits(device.NewTensor(lowp.BF16, 2, 3)), `tensor "w.master": is fp32: must be bf16`)
 		}
 	}
+	_, err = NewSaver(dir, 0, 2, 30, Manifest{})
+	require.EqualError(t, err, "save "+dir+": a run writes there already: name another folder")
+	s.Close()
 	_, err = NewSaver(dir, 0, 2, 2, Manifest{})
 	require.ErrorContains(t, err, "holds step000030, and the run begins after step 2")
-	_, err = NewSaver(dir, 0, 2, 30, Manifest{})
+	s, err = NewSaver(dir, 0, 2, 30, Manifest{})
 	require.NoError(t, err)
 	require.ErrorContains(t, s.Put(0, 31, append(madeUp(0, 31), madeUp(0, 31)...)), `tensor "w.master": is there twice`)
 	require.NoError(t, s.Put(1, 31, madeUp(1, 31)))
@@ -86,16 +91,99 @@ func TestSaveAndOpen(t *testing.T) {
 	require.Equal(t, []string{"step000002", "step000030"}, names(t, dir), "what fails leaves nothing")
 }
 
-// What a killed run leaves under temporary names is no checkpoint and goes with the next save.
+// What a killed run leaves under temporary names is no checkpoint and goes with the next run; what others leave stays.
 func TestLeftoversAreIgnoredAndRemoved(t *testing.T) {
 	dir := t.TempDir()
-	for _, n := range []string{saving + "123", removing + "step000001", "step7", "stepx", "mine"} {
+	for _, n := range []string{saving + "123", removing + "step000001", "step7", "stepx", "mine", saving + "mine", removing + "mine", saving + "45", removing + "step000003"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, n), 0o777))
+	}
+	for _, f := range []string{"123/rank00000.safetensors", "123/manifest.json", "45/notes", "45/rank00001.safetensors"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, saving+f), nil, 0o600))
 	}
 	_, err := Open(dir)
 	require.ErrorContains(t, err, "holds none")
 	put(t, saver(t, dir, 0), 1)
-	require.Equal(t, []string{"mine", "step000001", "step7", "stepx"}, names(t, dir))
+	require.Equal(t, []string{removing + "mine", saving + "45", saving + "mine", "mine", "step000001", "step7", "stepx"}, names(t, dir))
+	require.Equal(t, []string{"notes"}, names(t, filepath.Join(dir, saving+"45")))
+}
+
+// --keep removes checkpoints of the run and of the run that it continues, and nothing else of such a name.
+func TestOnlyTheRunsOwnArePruned(t *testing.T) {
+	dir := t.TempDir()
+	run := Manifest{Layout: "dp=2", Config: []byte(`{"seed":1}`)}
+	begin := func(keep, after int) *Saver {
+		s, err := NewSaver(dir, keep, 2, after, run)
+		require.NoError(t, err)
+		return s
+	}
+	s := begin(0, 0)
+	put(t, s, 2, 4) // another run's
+	s.Close()
+	mine := filepath.Join(dir, "step000001", "data")
+	require.NoError(t, os.MkdirAll(mine, 0o700))
+
+	s = begin(2, 4)
+	put(t, s, 5, 6, 7, 8)
+	require.Equal(t, []string{"step000001", "step000002", "step000004", "step000007", "step000008"}, names(t, dir))
+	notes := filepath.Join(dir, "step000008", "notes")
+	require.NoError(t, os.WriteFile(notes, nil, 0o600))
+	s.Close()
+
+	// The run goes on: those that it continues are its own too, though one has been taken away.
+	c, err := Open(dir)
+	require.NoError(t, err)
+	run.Provenance.Previous = c.Digest
+	s = begin(1, 8)
+	require.Equal(t, []link{{7, s.saved[0].digest}, {8, c.Digest}}, s.saved)
+	put(t, s, 9)
+	require.Equal(t, []string{"step000001", "step000002", "step000004", "step000008", "step000009"}, names(t, dir))
+	require.FileExists(t, notes)
+	require.DirExists(t, mine)
+
+	// Another run's has taken the place of one.
+	require.NoError(t, os.Rename(filepath.Join(dir, "step000009"), filepath.Join(dir, "away")))
+	require.NoError(t, os.Rename(filepath.Join(dir, "step000002"), filepath.Join(dir, "step000009")))
+	put(t, s, 10, 11)
+	s.Close()
+	require.Equal(t, []string{"away", "step000001", "step000004", "step000008", "step000009", "step000011"}, names(t, dir))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "step000009"))) // or it would be a later one for what follows
+
+	// A run that continues another copy of it leaves those here.
+	c, err = Open(filepath.Join(dir, "away"))
+	require.NoError(t, err)
+	run.Provenance.Previous = c.Digest
+	s = begin(1, 11)
+	put(t, s, 12)
+	s.Close()
+	require.Equal(t, []string{"away", "step000001", "step000004", "step000008", "step000011", "step000012"}, names(t, dir))
+}
+
+// A reader beside a run that saves and prunes reads the newest that there is when it comes to it.
+func TestReadBesideASaver(t *testing.T) {
+	dir := t.TempDir()
+	s := saver(t, dir, 1)
+	put(t, s, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for step := 2; step < 25; step++ {
+			put(t, s, step)
+		}
+	}()
+	read, last := 0, 0
+	for over := false; !over; read++ {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		c, err := Open(dir)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, c.Step, last)
+		last = c.Step
+	}
+	require.Equal(t, 24, last)
+	require.Greater(t, read, 2)
 }
 
 // Whichever byte of whichever file is changed, cut off or added: it is refused and named, with the older one that is whole.

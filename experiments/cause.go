@@ -51,6 +51,8 @@ type Cause struct {
 	quiet []string
 	// flips is set where at least one route must flip.
 	flips bool
+
+	interrupt <-chan struct{} // of all its runs
 }
 
 // variation is what one run of a pair has for itself.
@@ -177,6 +179,13 @@ func (c *Cause) On(layout string) (*Cause, error) {
 	return &other, nil
 }
 
+// Until is the cause with runs that end after a step once the channel is closed.
+func (c *Cause) Until(interrupt <-chan struct{}) *Cause {
+	other := *c
+	other.interrupt = interrupt
+	return &other
+}
+
 // Config is the configuration the cause is shown on.
 func (c *Cause) Config() train.Config { return c.config() }
 
@@ -195,6 +204,8 @@ func (c *Cause) spec(s setting, side int) Spec {
 		Faults:   slices.Concat(v.faults, s.faults),
 		Digest:   true,
 		Elements: len(v.set) > 0,
+
+		Interrupt: c.interrupt,
 	}
 }
 

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -24,7 +25,7 @@ func (o *Outcome) firstNonFinite() int {
 // infinity. Looking at every output of every run would cost a pass over memory; a replay costs
 // nothing until it is needed, and is the same run.
 func (s Spec) findNonFinite(until int) (string, error) {
-	s.Trace, s.Save, s.Begin, s.Each, s.EachRank, s.Until = trace.Options{}, Save{}, nil, nil, nil, until
+	s.Trace, s.Save, s.Export, s.Begin, s.Each, s.EachRank, s.Until = trace.Options{}, Save{}, "", nil, nil, nil, until
 	found := make([]string, s.Layout.World())
 	s.watch = func(rank int) device.Middleware {
 		return func(next device.Runner) device.Runner {
@@ -36,7 +37,9 @@ func (s Spec) findNonFinite(until int) (string, error) {
 			}
 		}
 	}
-	if _, _, err := s.run(); err != nil {
+	if _, err := s.run(); errors.As(err, new(*Interrupted)) {
+		return "a metric is NaN or infinite; the search for the Call that wrote it was interrupted", nil
+	} else if err != nil {
 		return "", err
 	}
 	for rank, f := range found {

@@ -30,6 +30,15 @@ func (s Save) check() error {
 	return nil
 }
 
+// interrupted says how a run ended before its last step.
+func (s *Spec) interrupted(step int) error {
+	i := &Interrupted{Step: step}
+	if s.Save.Dir != "" {
+		i.Saved = checkpoint.Path(s.Save.Dir, step)
+	}
+	return i
+}
+
 func (s Save) at(step, last int) bool { return step == last || s.Every > 0 && step%s.Every == 0 }
 
 // state reads the checkpoint that the run continues and prepares to save; nothing is written yet. nil: nothing is saved.
@@ -49,6 +58,7 @@ func (s *Spec) state(corpus *data.Corpus) (*checkpoint.Saver, error) {
 			return nil, err
 		}
 		after = s.resumed.Step
+		m.Provenance.Previous = s.resumed.Digest
 	}
 	if s.Save.Dir == "" {
 		return nil, nil

@@ -4,14 +4,11 @@ package experiments
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"firstbit/checkpoint"
 	"firstbit/device"
 	"firstbit/inject"
 	"firstbit/machine"
-	"firstbit/model"
 	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
@@ -42,6 +39,9 @@ type Spec struct {
 
 	// Deterministic refuses whatever depends on arrival; it changes nothing.
 	Deterministic bool
+
+	// Interrupt, once closed, has the run end after a step: every rank after the same one. nil: it never does.
+	Interrupt <-chan struct{}
 
 	// watch is one more middleware, around the kernels alone; nil: none.
 	watch func(rank int) device.Middleware
@@ -110,8 +110,8 @@ func (s *Spec) Check() error {
 			}
 		}
 	}
-	if s.Export != "" {
-		if err := s.checkExport(); err != nil {
+	if s.Export != "" { // what cannot be said is known before the first step
+		if _, err := checkpoint.ConfigToHF(s.Config.Model); err != nil {
 			return fmt.Errorf("export %s: %w", s.Export, err)
 		}
 	}
@@ -123,31 +123,6 @@ func (s *Spec) Check() error {
 		return err
 	}
 	return s.verifyDeterministic(c)
-}
-
-func (s *Spec) checkExport() error {
-	if _, err := os.Lstat(s.Export); err == nil {
-		return fmt.Errorf("exists: must be a new folder")
-	}
-	_, err := checkpoint.ConfigToHF(s.Config.Model) // what it cannot say is known before the first step
-	return err
-}
-
-// export writes the weights beside the folder that is to be and renames it, so that there is all or nothing.
-func (s *Spec) export(m *model.Model) error {
-	parent := filepath.Dir(s.Export)
-	if err := os.MkdirAll(parent, 0o777); err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	dir, err := os.MkdirTemp(parent, ".firstbit-export-")
-	if err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	if err := checkpoint.SaveHF(filepath.Join(dir, "model"), m); err != nil {
-		return err
-	}
-	return os.Rename(filepath.Join(dir, "model"), s.Export)
 }
 
 // verifyDeterministic refuses what a deterministic run must not have. Like the reference's

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,7 +15,6 @@ import (
 	"firstbit/data"
 	"firstbit/device"
 	"firstbit/inject"
-	"firstbit/model"
 	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
@@ -32,16 +32,11 @@ type session struct {
 	anew    []string // random streams that no checkpoint had
 }
 
-// Run is the one place where trainers meet their middleware.
+// Run is the one place where trainers meet their middleware. Of a run that was Interrupted there is an Outcome too, if a step was whole.
 func Run(s Spec) (*Outcome, error) {
-	o, m, err := s.run()
+	o, err := s.run()
 	if err != nil {
-		return nil, err
-	}
-	if s.Export != "" {
-		if err := s.export(m); err != nil {
-			return nil, err
-		}
+		return o, err
 	}
 	if step := o.firstNonFinite(); step > 0 && !s.Schedule.Real {
 		o.NonFinite, err = s.findNonFinite(step)
@@ -49,62 +44,85 @@ func Run(s Spec) (*Outcome, error) {
 	return o, err
 }
 
-// run runs every rank to the end and returns what they left, and the model of the first.
-func (s *Spec) run() (*Outcome, *model.Model, error) {
+// run runs every rank to the end and returns what they left.
+func (s *Spec) run() (*Outcome, error) {
 	if err := s.Check(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	corpus, err := s.Config.Corpus()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	world := parallel.NewWorld(s.Layout, s.Config.Cluster.RanksPerNode)
-	saver, err := s.state(corpus)
+	out, err := s.outputs(world, corpus)
 	if err != nil {
-		return nil, nil, err
-	}
-	first, err := s.trace(world)
-	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if s.Begin != nil {
 		s.Begin()
 	}
 	ranks := make([]*session, world.World())
-	var ready atomic.Int64
-	err = world.Run(func(r parallel.Rank) (err error) {
-		defer s.crashed(&err)
-		if ranks[r.Index], err = s.assemble(r, corpus, s.tracer(first, r.Index)); err != nil {
-			return err
-		}
-		if ready.Add(1) == int64(len(ranks)) && first != nil { // the last to come sees all
-			if err := first.Held(held(ranks)); err != nil {
-				return err
-			}
-		}
-		return ranks[r.Index].loop(s, r.Index, saver)
-	})
-	if saver != nil {
-		saver.Close()
-	}
-	if first != nil {
-		if err == nil {
-			err = first.Complete(ranks[0].trainer.Done())
-		}
-		if err != nil {
-			first.Abandon()
-			first.Remove()
-		}
+	err = s.steps(world, corpus, out, ranks)
+	whole := wholeSteps(ranks)
+	interrupted := err == nil && ranks[0].trainer.Done() < s.until()
+	switch {
+	case interrupted && whole == 0:
+		err = &Interrupted{}
+	case err == nil:
+		err = out.complete(ranks[0].trainer.Done())
 	}
 	if err != nil {
-		return nil, nil, err
+		out.abandon(whole)
+		return nil, err
 	}
 	o := merge(ranks)
 	o.Unigram, o.Resharded = corpus.Unigram(), s.resharded(ranks)
+	if interrupted {
+		out.export.Release()
+		return o, s.interrupted(ranks[0].trainer.Done())
+	}
 	if s.Export != "" {
 		gatherMasters(ranks)
 	}
-	return o, ranks[0].trainer.Model, nil
+	return o, out.exports(ranks[0].trainer.Model)
+}
+
+// steps assembles the ranks and runs their steps.
+func (s *Spec) steps(world *parallel.World, corpus *data.Corpus, out *outputs, ranks []*session) error {
+	var ready atomic.Int64
+	gate := newGate(s.Interrupt)
+	return world.Run(func(r parallel.Rank) (err error) {
+		defer s.crashed(&err)
+		if ranks[r.Index], err = s.assemble(r, corpus, out.tracer(r.Index)); err != nil {
+			return err
+		}
+		if ready.Add(1) == int64(len(ranks)) && out.trace != nil { // the last to come sees all
+			if err := out.trace.Held(held(ranks)); err != nil {
+				return err
+			}
+		}
+		return ranks[r.Index].loop(s, r.Index, out.saver, gate)
+	})
+}
+
+// wholeSteps is the number of steps that every rank has whole.
+func wholeSteps(ranks []*session) int {
+	whole := math.MaxInt
+	for _, r := range ranks {
+		if r == nil {
+			return 0
+		}
+		whole = min(whole, len(r.outcome.Steps))
+	}
+	return whole
+}
+
+// until is the last step of the run.
+func (s *Spec) until() int {
+	if s.Until > 0 {
+		return min(s.Config.Steps, s.Until)
+	}
+	return s.Config.Steps
 }
 
 // crashed makes an error of a panic, if bits were flipped: an index with another bit points where there is nothing, and what ends a program
@@ -135,22 +153,6 @@ func gatherMasters(ranks []*session) {
 			}
 		}
 	}
-}
-
-// trace begins the trace of a run; nil: none.
-func (s *Spec) trace(world *parallel.World) (*trace.Tracer, error) {
-	if s.Trace.Level == trace.Off {
-		return nil, nil
-	}
-	return trace.New(s.Trace, 0, s.describe(world))
-}
-
-// tracer is that of a rank; nil: none.
-func (s *Spec) tracer(first *trace.Tracer, rank int) *trace.Tracer {
-	if first == nil || rank == 0 {
-		return first
-	}
-	return first.Join(rank)
 }
 
 // assemble chains memory(trace(tune(inject(run)))) around the device of a rank's trainer.
@@ -192,39 +194,50 @@ func (s *Spec) assemble(rank parallel.Rank, corpus *data.Corpus, tracer *trace.T
 	return run, run.err()
 }
 
-func (r *session) loop(s *Spec, rank int, saver *checkpoint.Saver) error {
-	o := r.outcome
-	until := s.Config.Steps
-	if s.Until > 0 {
-		until = min(until, s.Until)
-	}
-	for r.trainer.Done() < until {
+func (r *session) loop(s *Spec, rank int, saver *checkpoint.Saver, gate *gate) error {
+	until, saved := s.until(), true
+	for n := 1; r.trainer.Done() < until && gate.begin(n); n++ {
 		step := r.trainer.Step()
 		if err := r.err(); err != nil { // a plan or fault that does not fit what it names
 			return err
 		}
-		if saver != nil && s.Save.at(step.Step, until) {
+		if r.tracer != nil {
+			if err := r.tracer.EndStep(); err != nil {
+				return err
+			}
+		}
+		if saved = s.Save.at(step.Step, until); saved && saver != nil {
 			if err := saver.Put(rank, step.Step, r.trainer.Save()); err != nil {
 				return err
 			}
 		}
-		if s.Elements {
-			o.Elements = append(o.Elements, elements(r.trainer))
+		if err := r.ended(s, rank, step); err != nil {
+			return err
 		}
-		if s.EachRank != nil {
-			if err := s.EachRank(rank, r.trainer, step); err != nil {
-				return err
-			}
+	}
+	if saver != nil && !saved { // the run is interrupted
+		return saver.Put(rank, r.trainer.Done(), r.trainer.Save())
+	}
+	return nil
+}
+
+// ended keeps what a step left, and shows it.
+func (r *session) ended(s *Spec, rank int, step train.Result) error {
+	o := r.outcome
+	if s.Elements {
+		o.Elements = append(o.Elements, elements(r.trainer))
+	}
+	if s.EachRank != nil {
+		if err := s.EachRank(rank, r.trainer, step); err != nil {
+			return err
 		}
-		if rank > 0 {
-			step.Metrics = nil // they are those of the first rank
-		}
-		o.Steps = append(o.Steps, step)
-		if s.Each != nil && rank == 0 {
-			if err := s.Each(step); err != nil {
-				return err
-			}
-		}
+	}
+	if rank > 0 {
+		step.Metrics = nil // they are those of the first rank
+	}
+	o.Steps = append(o.Steps, step)
+	if s.Each != nil && rank == 0 {
+		return s.Each(step)
 	}
 	return nil
 }

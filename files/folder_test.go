@@ -153,7 +153,7 @@ func TestClaimsAtOnce(t *testing.T) {
 					time.Sleep(20 * time.Microsecond)
 					got.Add(1)
 					inside.Add(-1)
-					if (got.Load() % 2) == 0 && !l.inside {
+					if (got.Load()%2) == 0 && !l.inside {
 						_ = removeFolder(dir)
 					}
 					(&Folder{Dir: dir, made: made, lock: l}).Release()

@@ -16,12 +16,9 @@ func (t *Tracer) dump(c *device.Call, r *Record) {
 	}
 	dir := filepath.Join("dump", fmt.Sprintf("rank%05d_iter%06d_micro%d_%s", t.rank, r.Iteration, r.Microbatch, r.Phase))
 	for _, a := range c.Out { // inputs may have been updated in place by now; outputs settle it
-		if t.err != nil {
-			return
-		}
 		name := filepath.Join(dir, strings.ReplaceAll(Path(c.Scope, c.Label), "/", "_")+"."+a.Name+".bin")
-		if t.err = os.MkdirAll(filepath.Join(t.Dir, dir), 0o755); t.err == nil {
-			t.err = os.WriteFile(filepath.Join(t.Dir, name), a.Bytes(t.sign.buf), 0o644)
+		if t.err == nil {
+			t.err = t.failed(t.keep(dir, name, a.Bytes(t.sign.buf)))
 		}
 		for i := range r.Out {
 			if r.Out[i].Name == a.Name {
@@ -29,4 +26,12 @@ func (t *Tracer) dump(c *device.Call, r *Record) {
 			}
 		}
 	}
+}
+
+func (t *Tracer) keep(dir, name string, b []byte) error {
+	t.wrote = append(t.wrote, dir, name)
+	if err := os.MkdirAll(filepath.Join(t.Dir, dir), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(t.Dir, name), b, 0o644)
 }

@@ -31,7 +31,8 @@ type Tracer struct {
 	file      *os.File // nil: none is open
 	w         *bufio.Writer
 	out       *File
-	held      Held // what has been ended
+	held      Held     // what has been ended
+	wrote     []string // files and folders, in the directory
 	seq       int
 	err       error
 	sign      signer
@@ -42,26 +43,19 @@ type Tracer struct {
 // book is what the Tracers of one run share.
 type book struct {
 	run     Run
-	made    bool // the directory is ours to remove
+	folder  *files.Folder
 	mu      sync.Mutex
 	tracers []*Tracer
 }
 
 // New makes the trace's directory with its run.json and a Tracer for one rank.
-// The directory must be new or empty, so that two runs never mix.
+// The directory must be new or empty, and is nobody else's until the trace ends, so that two runs never mix.
 func New(o Options, rank int, run Run) (*Tracer, error) {
-	_, statErr := os.Stat(o.Dir)
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("trace %s: cannot be made: %w", o.Dir, files.Reason(err))
-	}
-	entries, err := os.ReadDir(o.Dir)
+	folder, err := files.ClaimEmpty(o.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("trace %s: %w", o.Dir, files.Reason(err))
+		return nil, fmt.Errorf("trace %s: %w", o.Dir, err)
 	}
-	if len(entries) > 0 {
-		return nil, fmt.Errorf("trace %s: is not empty: name a new directory", o.Dir)
-	}
-	b := &book{run: run, made: os.IsNotExist(statErr)}
+	b := &book{run: run, folder: folder}
 	t := b.join(o, rank)
 	world, err := run.world()
 	if err == nil {
@@ -69,7 +63,7 @@ func New(o Options, rank int, run Run) (*Tracer, error) {
 		err = b.run.write(o.Dir)
 	}
 	if err != nil {
-		t.Remove()
+		t.Abandon(0)
 		return nil, err
 	}
 	return t, nil

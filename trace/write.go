@@ -16,7 +16,7 @@ func (t *Tracer) write(r Record) {
 	if t.err != nil {
 		return
 	}
-	if r.Iteration != t.iteration {
+	if t.file == nil || r.Iteration != t.iteration {
 		if t.err = t.open(r.Iteration); t.err != nil {
 			return
 		}
@@ -28,17 +28,18 @@ func (t *Tracer) write(r Record) {
 
 // open ends the current file and starts the iteration's.
 func (t *Tracer) open(iteration int) error {
-	if iteration < t.iteration {
-		return fmt.Errorf("trace %s: rank %d comes to step %d after step %d: a trace holds steps in their order", t.Dir, t.rank, iteration, t.iteration)
+	if iteration <= t.iteration {
+		return fmt.Errorf("trace %s: rank %d comes to step %d after step %d: a trace holds steps in their order, each once", t.Dir, t.rank, iteration, t.iteration)
 	}
 	if err := t.end(); err != nil {
 		return err
 	}
-	f, err := os.Create(filepath.Join(t.Dir, FileName(t.rank, iteration)))
+	name := FileName(t.rank, iteration)
+	f, err := os.Create(filepath.Join(t.Dir, name))
 	if err != nil {
 		return t.failed(err)
 	}
-	t.file, t.iteration = f, iteration
+	t.file, t.iteration, t.wrote = f, iteration, append(t.wrote, name)
 	t.w = bufio.NewWriterSize(f, 1<<16)
 	t.out = NewFile(t.w, t.rank, iteration, t.held.Last)
 	return nil
@@ -72,53 +73,61 @@ func (t *Tracer) failed(err error) error {
 	return fmt.Errorf("trace %s: %w", t.Dir, files.Reason(err))
 }
 
-// Err is the first error of this rank's Tracer, which records nothing after it.
-func (t *Tracer) Err() error { return t.err }
+// EndStep ends the file of a step of this rank, and returns the first error there has been in writing. The Tracer records nothing after one.
+func (t *Tracer) EndStep() error {
+	if t.err == nil {
+		t.err = t.end()
+	}
+	return t.err
+}
 
 // Complete ends the trace of a run whose last step is given: the files of all ranks and then run.json, which from now on says that the trace
-// is whole. It is called once, of any rank's Tracer, when no rank runs any more. After an error the trace is not whole, and says so.
+// is whole. It is called once, of any rank's Tracer, when no rank runs any more. After an error the trace is to be abandoned.
 func (t *Tracer) Complete(last int) error {
-	tracers := t.byRank()
-	for _, r := range tracers {
-		if r.err == nil {
-			r.err = r.end()
-		}
-	}
 	var held []Held
-	for _, r := range tracers {
-		if r.err != nil {
-			return r.err
+	for _, r := range t.byRank() {
+		if err := r.EndStep(); err != nil {
+			return err
 		}
 		if r.active {
 			held = append(held, r.held)
 		}
 	}
 	t.run.Close(last, held)
-	return t.run.describe(t.Dir)
+	if err := t.run.describe(t.Dir); err != nil {
+		return err
+	}
+	t.folder.Release()
+	return nil
 }
 
-// Abandon closes the files of a run that failed. What its ranks were in the middle of stays without an end record, and the trace is not whole.
-func (t *Tracer) Abandon() {
+// Abandon ends the trace of a run that failed after so many whole steps, which stay. What ranks were in the middle of has no end record,
+// and the trace says that it is not whole. Where no step is, all that was written goes.
+func (t *Tracer) Abandon(steps int) {
+	ended := false
 	for _, r := range t.byRank() {
 		if r.file != nil {
 			_ = r.close() // the run has failed already
 		}
+		ended = ended || len(r.held.Steps) > 0
+	}
+	if steps == 0 || !ended {
+		t.remove()
+	}
+	t.folder.Release()
+}
+
+// remove removes what was written, by its names.
+func (t *Tracer) remove() {
+	names := []string{"dump", "run.json", "host.json"}
+	for _, r := range t.byRank() {
+		names = append(names, r.wrote...)
+	}
+	for _, name := range slices.Backward(names) { // what lies in a folder comes after it
+		_ = os.Remove(filepath.Join(t.Dir, name)) // a folder in which others have put something stays
 	}
 }
 
 func (b *book) byRank() []*Tracer {
 	return slices.SortedFunc(slices.Values(b.tracers), func(a, b *Tracer) int { return a.rank - b.rank })
-}
-
-// Remove deletes what was written: a run that failed leaves no half trace.
-func (t *Tracer) Remove() {
-	entries, err := os.ReadDir(t.Dir)
-	for _, e := range entries { // New made sure the directory held nothing else
-		if err == nil {
-			err = os.RemoveAll(filepath.Join(t.Dir, e.Name()))
-		}
-	}
-	if t.made && err == nil {
-		_ = os.Remove(t.Dir) // an error here leaves an empty directory
-	}
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -28,26 +30,34 @@ func fixturesCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("--cause: %w", err)
 		}
-		bar := newProgress("fixtures", fixtures.Stages*len(causes))
-		begun := asJSON
-		index, err := fixtures.Make(args[0], causes, func(what string) {
-			if !begun {
-				begun = true
-				fmt.Fprintf(c.OutOrStdout(), "fixtures: a pack for each of %d causes\n", len(causes))
-			}
-			bar.say(what)
-		})
-		bar.done()
-		if err != nil {
-			return err
-		}
-		if asJSON {
-			return printJSON(c.OutOrStdout(), packsJSON(index))
-		}
-		printPacks(c.OutOrStdout(), index)
-		return nil
+		return interruptible(func(ctx context.Context) error { return makeFixtures(ctx, args[0], causes, asJSON, c.OutOrStdout()) }, again)
 	}
 	return c
+}
+
+func makeFixtures(ctx context.Context, dir string, causes []*experiments.Cause, asJSON bool, out io.Writer) error {
+	causes = slices.Clone(causes) // those of the catalog go on
+	for i, c := range causes {
+		causes[i] = c.Until(ctx.Done())
+	}
+	bar := newProgress("fixtures", fixtures.Stages*len(causes))
+	begun := asJSON
+	index, err := fixtures.Make(dir, causes, func(what string) {
+		if !begun {
+			begun = true
+			fmt.Fprintf(out, "fixtures: a pack for each of %d causes\n", len(causes))
+		}
+		bar.say(what)
+	})
+	bar.done()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(out, packsJSON(index))
+	}
+	printPacks(out, index)
+	return nil
 }
 
 // selected finds causes by their IDs, each once; none named: all.

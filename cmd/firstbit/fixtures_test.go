@@ -30,12 +30,12 @@ func TestFixtures(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{dir}, "fixtures " + dir + ": is not empty: name a new directory"},
+		{[]string{dir}, "fixtures " + dir + ": is not empty: name a new folder"},
 		{[]string{}, "must be DIR"},
 		{[]string{""}, "argument 1: empty: must be DIR"},
 		{[]string{dir + "2", "--cause", "gremlins"}, "--cause: cause \"gremlins\": must be one of dprob-atomics"},
 		{[]string{dir + "2", "--cause", "bit-flip", "--cause", "bit-flip"}, "named twice"},
-		{[]string{filepath.Join(dir, "README.md", "x")}, "must be a new or empty directory"},
+		{[]string{filepath.Join(dir, "README.md", "x")}, "not a directory"},
 	} {
 		code, out, errs := firstbit(t, append([]string{"fixtures"}, c.args...)...)
 		require.Equal(t, exitBad, code, c.args)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -51,8 +52,9 @@ func repeats() verification {
 			}
 		},
 		steps: func() int { return 2 * specs[0].Config.Steps * len(specs) },
-		run: func(cell func(verify.Cell) error, step func()) (cells []verify.Cell, held string, err error) {
+		run: func(ctx context.Context, cell func(verify.Cell) error, step func()) (cells []verify.Cell, held string, err error) {
 			for _, s := range specs {
+				s.Interrupt = ctx.Done()
 				c, err := verify.Repeat(s, step)
 				if err != nil {
 					return nil, "", err
@@ -74,8 +76,8 @@ func resumes() verification {
 			"another schedule and on another number of processors, and has its metrics and every tensor of its state after every later step.",
 		example: "  firstbit verify resume\n  firstbit verify resume --json",
 		steps:   verify.ResumeCells,
-		run: func(cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
-			cells, err := verify.Resume(inNewProcess, nil, counted(cell, step))
+		run: func(ctx context.Context, cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
+			cells, err := verify.Resume(inNewProcess(ctx), nil, counted(cell, step))
 			return cells, "a run that is stopped and continues has the bits of one that is not", err
 		},
 	}
@@ -86,7 +88,7 @@ func layouts() verification {
 		"Every layout gives the bits of one rank on the same global batch, by the recipe canonical: weights, masters, moments, gradients\n"+
 			"and losses of every step, under two schedules.",
 		"  firstbit verify layouts\n  firstbit verify layouts --layout tp=2,pp=2 --layout cp=2",
-		func(over []string, each func(verify.Cell) error) ([]verify.Cell, string, error) {
+		func(_ context.Context, over []string, each func(verify.Cell) error) ([]verify.Cell, string, error) {
 			cells, one, err := verify.Layouts(tune.Canonical, over, each)
 			return cells, "one hash for all layouts: " + one, err
 		})
@@ -97,14 +99,15 @@ func modules() verification {
 		"Every layout repeats its bits, by the recipe fixed: it has them under two schedules, and one of each pattern in another process; losses and\n"+
 			"gradients of the first step are within 1e-5 (fp32) or 2e-2 (bf16) of one rank's, relative to each tensor's largest value.",
 		"  firstbit verify modules\n  firstbit verify modules --layout dp=8,ep=4 --json",
-		func(over []string, each func(verify.Cell) error) ([]verify.Cell, string, error) {
-			cells, err := verify.Modules(over, inNewProcess, each)
+		func(ctx context.Context, over []string, each func(verify.Cell) error) ([]verify.Cell, string, error) {
+			cells, err := verify.Modules(over, inNewProcess(ctx), each)
 			return cells, "every layout has the same bits under two schedules, and the numbers of one rank", err
 		})
 }
 
 // overMatrix verifies a guarantee over the layouts of the matrix, or those that are chosen.
-func overMatrix(name, long, example string, run func(over []string, each func(verify.Cell) error) ([]verify.Cell, string, error)) verification {
+func overMatrix(name, long, example string,
+	run func(ctx context.Context, over []string, each func(verify.Cell) error) ([]verify.Cell, string, error)) verification {
 	var over []string
 	return verification{
 		name: name, long: long, example: example,
@@ -113,8 +116,8 @@ func overMatrix(name, long, example string, run func(over []string, each func(ve
 			c.PreRunE = func(*cobra.Command, []string) error { return verify.CheckLayouts(over) }
 		},
 		steps: func() int { return verify.MatrixCells(len(over)) },
-		run: func(cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
-			return run(over, counted(cell, step))
+		run: func(ctx context.Context, cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
+			return run(ctx, over, counted(cell, step))
 		},
 	}
 }

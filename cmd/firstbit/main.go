@@ -19,7 +19,7 @@ const (
 	exitSame      = 0        // it held, or the traces are identical
 	exitDifferent = 1        // it did not hold, or the traces differ
 	exitBad       = 2        // bad flag, file or configuration, or what is printed cannot be written
-	exitUnread    = 128 + 13 // nobody reads what is printed: what a shell sees of a program that SIGPIPE ends
+	exitUnread    = 128 + 13 // nobody reads what is printed: what a shell sees of a program that SIGPIPE ends; see interruption for other signals
 )
 
 // outcome is an exit code that is a result, not an error.
@@ -37,6 +37,7 @@ func run(args []string, stdout, stderr *os.File) int {
 	out := &output{file: stdout}
 	err := execute(args, out, visibly{stderr})
 	var o outcome
+	var i interruption
 	if failed := out.close(); failed != nil && (err == nil || errors.As(err, &o)) {
 		err = failed
 	}
@@ -49,6 +50,9 @@ func run(args []string, stdout, stderr *os.File) int {
 		return exitUnread
 	}
 	fmt.Fprintln(stderr, "firstbit: "+oneLine(err.Error()))
+	if errors.As(err, &i) {
+		return i.code
+	}
 	return exitBad
 }
 

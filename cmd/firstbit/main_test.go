@@ -119,7 +119,7 @@ func TestBadInput(t *testing.T) {
 		{"train --inject order@x;tiles", "must be NAME=VALUE"},
 		{"train --steps 1 --inject order@*.dprob;tiles=sideways", "is a reduction: must be an order: allowed are seq"},
 		{"train --steps 1 --inject order@*.logits;tiles=arrival", "plan has no reduction"},
-		{"train --export " + dir, "exists: must be a new folder"},
+		{"train --export " + dir, "is not empty: name a new folder"},
 		{"train --export " + dir + "/x --set model.moe.router=softmax", "softmax"},
 		{"train --weights " + dir + "/none", "--weights: checkpoint"},
 		{"train --steps 1 --trace " + dir + "/t3 --inject flip@layers.1.attn.wq;elem=99999999", "the output has 4096 elements"},

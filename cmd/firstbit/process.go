@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,10 +12,15 @@ import (
 
 	"firstbit/experiments"
 	"firstbit/train"
+	"firstbit/verify"
 )
 
-// inNewProcess runs this program's train.
-func inNewProcess(s experiments.Spec, procs int) ([]train.Result, error) {
+// inNewProcess runs this program's train. The process ends with the context.
+func inNewProcess(ctx context.Context) verify.Runner {
+	return func(s experiments.Spec, procs int) ([]train.Result, error) { return trainInProcess(ctx, s, procs) }
+}
+
+func trainInProcess(ctx context.Context, s experiments.Spec, procs int) ([]train.Result, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -37,9 +43,6 @@ func inNewProcess(s experiments.Spec, procs int) ([]train.Result, error) {
 		args = append(args, "--recipe", s.Recipe)
 	}
 	if s.Save.Dir != "" {
-		if err := os.MkdirAll(s.Save.Dir, 0o777); err != nil {
-			return nil, err
-		}
 		args = append(args, "--save", s.Save.Dir, "--save-every", fmt.Sprint(s.Save.Every))
 	}
 	if s.Resume != "" {
@@ -48,11 +51,14 @@ func inNewProcess(s experiments.Spec, procs int) ([]train.Result, error) {
 	for _, f := range s.Faults {
 		args = append(args, "--inject", f)
 	}
-	process := exec.Command(self, args...)
+	process := exec.CommandContext(ctx, self, args...)
 	process.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", procs))
 	var said strings.Builder
 	process.Stderr = &said
 	out, err := process.Output()
+	if ctx.Err() != nil {
+		return nil, &experiments.Interrupted{}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("a new process: %w: %s", err, strings.TrimSpace(said.String()))
 	}

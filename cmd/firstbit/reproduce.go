@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -29,7 +30,7 @@ func reproduceCommand() *cobra.Command {
 		if causes, err = on(layout, causes); err != nil {
 			return err
 		}
-		return reproduce(causes, asJSON, c.OutOrStdout())
+		return interruptible(func(ctx context.Context) error { return reproduce(ctx, causes, asJSON, c.OutOrStdout()) }, again)
 	}
 	return c
 }
@@ -75,7 +76,7 @@ func on(layout string, causes []*experiments.Cause) (shown []*experiments.Cause,
 	return shown, nil
 }
 
-func reproduce(causes []*experiments.Cause, asJSON bool, out io.Writer) error {
+func reproduce(ctx context.Context, causes []*experiments.Cause, asJSON bool, out io.Writer) error {
 	ok := true
 	results := []*experiments.Result{}
 	for i, cause := range causes {
@@ -88,7 +89,7 @@ func reproduce(causes []*experiments.Cause, asJSON bool, out io.Writer) error {
 		s.begin()
 		bar := newProgress(cause.ID, cause.Stages())
 		var err error
-		s.r, err = cause.Reproduce(bar.say)
+		s.r, err = cause.Until(ctx.Done()).Reproduce(bar.say)
 		bar.done()
 		if err != nil {
 			return fmt.Errorf("%s: %w", cause.ID, err)

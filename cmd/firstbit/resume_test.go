@@ -37,7 +37,7 @@ func TestResumeInNewProcesses(t *testing.T) {
 			if len(cells) > 0 {
 				return nil, stop
 			}
-			return inNewProcess(s, procs)
+			return inNewProcess(t.Context())(s, procs)
 		}, faults, func(c verify.Cell) error {
 			cells = append(cells, c)
 			return nil

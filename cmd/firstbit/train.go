@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -69,7 +71,10 @@ func trainCommand() *cobra.Command {
 			return err
 		}
 		defer stop()
-		return runTrain(spec, f.json, c.OutOrStdout(), c.ErrOrStderr())
+		return interruptible(func(ctx context.Context) error {
+			spec.Interrupt = ctx.Done()
+			return runTrain(spec, f.json, c.OutOrStdout(), c.ErrOrStderr())
+		}, f.goOn)
 	}
 	return c
 }
@@ -141,6 +146,19 @@ type stepJSON struct {
 	Experts map[string][]int      `json:"experts"` // tokens of every expert, by router
 }
 
+// goOn says how to continue a run that was interrupted.
+func (f *trainFlags) goOn(i *experiments.Interrupted) string {
+	switch {
+	case i.Saved != "":
+		return fmt.Sprintf("%v: continue with --resume %s", i, i.Saved)
+	case f.resume != "":
+		return fmt.Sprintf("%v: nothing was saved, continue with --resume %s as before", i, f.resume)
+	case i.Step == 0:
+		return fmt.Sprintf("%v: run it again", i)
+	}
+	return fmt.Sprintf("%v: nothing was saved, run it again, with --save FOLDER to continue from there", i)
+}
+
 func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 	bar := &progress{} // the lines of a printed table are progress enough
 	if asJSON || !term.IsTerminal(int(os.Stdout.Fd())) {
@@ -160,9 +178,20 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 	}
 	o, err := experiments.Run(s)
 	bar.done()
-	if err != nil {
+	if o == nil {
 		return err
 	}
+	if err == nil {
+		warnOf(o, warn)
+	}
+	if asJSON {
+		return cmp.Or(err, printTrainJSON(out, s, o, err == nil))
+	}
+	printEnd(out, o)
+	return err
+}
+
+func warnOf(o *experiments.Outcome, warn io.Writer) {
 	for _, f := range append(o.Changed, o.Policies...) {
 		if f.Changed == 0 {
 			fmt.Fprintf(warn, "firstbit: %q changed nothing\n", f.Text)
@@ -173,11 +202,6 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 			fmt.Fprintf(warn, "firstbit: %s\n", note)
 		}
 	}
-	if asJSON {
-		return printTrainJSON(out, s, o)
-	}
-	printEnd(out, o)
-	return nil
 }
 
 func printHeader(out io.Writer, metrics []string) {
@@ -220,7 +244,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome) error {
+func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome, ok bool) error {
 	steps := make([]stepJSON, len(o.Steps))
 	for i, r := range o.Steps {
 		steps[i] = stepJSON{r.Step, map[string]metricJSON{}, r.State, map[string][]int{}}
@@ -231,6 +255,6 @@ func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome) e
 	for _, l := range o.Load {
 		steps[l.Step-o.Steps[0].Step].Experts[l.Layer] = l.Tokens
 	}
-	return printJSON(out, map[string]any{"ok": true, "config": s.Config, "parameters": s.Config.Model.Params(), "steps": steps, "unigram_entropy": o.Unigram,
+	return printJSON(out, map[string]any{"ok": ok, "config": s.Config, "parameters": s.Config.Model.Params(), "steps": steps, "unigram_entropy": o.Unigram,
 		"faults": append([]experiments.FaultReport{}, o.Changed...)})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"firstbit/experiments"
 	"firstbit/spell"
 	"firstbit/verify"
 )
@@ -18,7 +20,7 @@ type verification struct {
 	flags               func(c *cobra.Command)
 	steps               func() int // that the progress bar counts
 	// run tells of every cell and of every step, and returns what to print when all hold.
-	run func(cell func(verify.Cell) error, step func()) (cells []verify.Cell, held string, err error)
+	run func(ctx context.Context, cell func(verify.Cell) error, step func()) (cells []verify.Cell, held string, err error)
 }
 
 func verifyCommand() *cobra.Command {
@@ -56,20 +58,25 @@ func (v verification) command() *cobra.Command {
 	if v.flags != nil {
 		v.flags(c)
 	}
-	c.RunE = func(c *cobra.Command, _ []string) error { return v.verify(asJSON, c.OutOrStdout()) }
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return interruptible(func(ctx context.Context) error { return v.verify(ctx, asJSON, c.OutOrStdout()) }, again)
+	}
 	return c
 }
 
-func (v verification) verify(asJSON bool, out io.Writer) error {
+func (v verification) verify(ctx context.Context, asJSON bool, out io.Writer) error {
 	if !asJSON {
 		fmt.Fprintf(out, "verify %s: %s\n", v.name, v.short())
 	}
 	bar := newProgress("verify "+v.name, v.steps())
-	cells, held, err := v.run(func(cell verify.Cell) error {
+	cells, held, err := v.run(ctx, func(cell verify.Cell) error {
 		if !asJSON {
 			printCell(out, cell)
 		}
-		return written(out)
+		if err := written(out); err != nil || ctx.Err() == nil {
+			return err
+		}
+		return &experiments.Interrupted{}
 	}, bar.step)
 	bar.done()
 	if err != nil {
