@@ -29,6 +29,7 @@ func (o outcome) Error() string { return fmt.Sprintf("exit %d", int(o)) }
 
 func main() {
 	reportBrokenPipes()
+	boundGarbage()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
