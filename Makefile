@@ -1,10 +1,13 @@
-.PHONY: docs help test check arch fuzz kill golden learn precision bench parity notebooks
+.PHONY: docs help test matrix mutants check arch fuzz kill golden learn precision bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 
 test: ## the tests
 	go test ./...
+
+matrix: ## tests in their exhaustive forms: all layouts with all precisions, every fault, every state
+	go test ./experiments ./verify ./train ./parallel -timeout 60m -matrix
 
 mutants: ## change the product in a hundred places, one at a time, and rewrite the table of the tests that catch it
 	go run ./scripts/mutants

@@ -47,7 +47,7 @@ func short(c *Cause) *Cause {
 	s := *c
 	s.config = func() train.Config {
 		config := c.config()
-		config.Steps, config.Batch = 5, 1
+		config.Steps, config.Batch = 4, 1
 		return config
 	}
 	s.flips = false

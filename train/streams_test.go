@@ -135,5 +135,5 @@ func TestStreamModes(t *testing.T) {
 	}
 	c := Tiny()
 	require.NoError(t, c.Set("streams=Rank"))
-	require.EqualError(t, c.Validate(), `streams: "Rank": must be one of rank, indexed, or empty for the recipe's`)
+	require.EqualError(t, c.Validate(), `streams: "Rank": did you mean rank? must be one of rank, indexed, or empty for the recipe's`)
 }
