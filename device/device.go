@@ -7,6 +7,9 @@
 package device
 
 import (
+	"maps"
+	"slices"
+
 	"firstbit/rng"
 )
 
@@ -141,6 +144,20 @@ func (d *Device) make(kind Kind, label string, k *Kernel) *Call {
 	}
 	d.calls[d.phase][label] = c
 	return c
+}
+
+// Calls lists every Call of the view and those below it that was opened so far, lanes' too.
+func (d *Device) Calls() []*Call {
+	var all []*Call
+	for _, labels := range d.calls {
+		for _, label := range slices.Sorted(maps.Keys(labels)) {
+			all = append(all, labels[label])
+		}
+	}
+	for _, below := range slices.Concat(d.views, d.lanes) {
+		all = append(all, below.Calls()...)
+	}
+	return all
 }
 
 // Do sends the Call through the door.

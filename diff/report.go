@@ -134,7 +134,26 @@ func configDifferences(a, b map[string]any) []Field {
 	return fields
 }
 
+// specs are what was injected, without what it came to.
+func specs(faults any) any {
+	list, ok := faults.([]any)
+	if !ok {
+		return faults
+	}
+	texts := []any{}
+	for _, f := range list {
+		if m, ok := f.(map[string]any); ok {
+			f = m["spec"]
+		}
+		texts = append(texts, f)
+	}
+	return texts
+}
+
 func flatten(prefix string, v any, out map[string]string) {
+	if prefix == "faults" {
+		v = specs(v)
+	}
 	if m, ok := v.(map[string]any); ok {
 		for k, e := range m { // a map again: order reaches nothing
 			flatten(trace.Path(prefix, k), e, out)

@@ -122,8 +122,8 @@ func localizedOn(t *testing.T, s Spec, fault string) *diff.Report {
 		if err != nil {
 			return nil, err
 		}
-		if side == 1 && o.Changed[0].Changed != 1 {
-			t.Errorf("%s changes %d Calls", fault, o.Changed[0].Changed)
+		if side == 1 && o.Faults[0].Changed != 1 {
+			t.Errorf("%s changes %d Calls", fault, o.Faults[0].Changed)
 		}
 		return trace.Open(run.Trace.Dir)
 	}, nil)

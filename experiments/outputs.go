@@ -61,12 +61,12 @@ func (o *outputs) tracer(rank int) *trace.Tracer {
 }
 
 // complete ends what a run wrote that came to its end, or was told to end after a step.
-func (o *outputs) complete(last int) error {
+func (o *outputs) complete(last int, faults []trace.Fault) error {
 	if o.saver != nil {
 		o.saver.Close()
 	}
 	if o.trace != nil {
-		return o.trace.Complete(last)
+		return o.trace.Complete(last, faults)
 	}
 	return nil
 }

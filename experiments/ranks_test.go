@@ -120,8 +120,8 @@ func traced(t *testing.T, s Spec) *trace.Trace {
 	s.Trace = trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: trace.Op, Steps: s.Trace.Steps}
 	o, err := Run(s)
 	require.NoError(t, err)
-	for _, f := range o.Changed {
-		require.Equal(t, 1, f.Changed, "%s changes one Call of one rank", f.Text)
+	for _, f := range o.Faults {
+		require.Equal(t, 1, f.Changed, "%s changes one Call of one rank", f.Spec)
 	}
 	tr, err := trace.Open(s.Trace.Dir)
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestOnlyFlippedBitsExcuseACrash(t *testing.T) {
 		defer s.crashed(&err)
 		panic("an index")
 	}
-	require.EqualError(t, crash("order@x k=seq", "flip@x elem=1"), `inject "flip@x elem=1": the run cannot go on: an index`)
+	require.EqualError(t, crash("order@x k=seq", "flip@x elem=1"), `--inject "flip@x elem=1": the run cannot go on: an index`)
 	require.PanicsWithValue(t, "an index", func() { _ = crash("order@x k=seq") })
 	require.PanicsWithValue(t, struct{}{}, func() {
 		s, err := Spec{Faults: []string{"flip@x"}}, error(nil)

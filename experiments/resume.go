@@ -86,6 +86,11 @@ func (s *Spec) open(run *checkpoint.Manifest) error {
 	if c.Step >= s.Config.Steps {
 		return bad(fmt.Errorf("steps: %d: must be above %d, after which it was saved", s.Config.Steps, c.Step))
 	}
+	if s.Strict {
+		if err := s.checkSteps(c.Step); err != nil {
+			return err
+		}
+	}
 	s.resumed = c
 	return nil
 }
@@ -148,9 +153,9 @@ func (r *session) around(step int, early bool) {
 		match := func(state string) bool { return device.Glob(f.Glob, state) }
 		switch f.Kind {
 		case "seed":
-			f.Hits += r.trainer.Reseed(step, match)
+			f.Act(r.trainer.Reseed(step, match))
 		case "draw":
-			f.Hits += r.trainer.DrawOnce(step, match)
+			f.Act(r.trainer.DrawOnce(step, match))
 		}
 	}
 }
@@ -164,15 +169,17 @@ func (r *session) copied(c *checkpoint.Checkpoint, rank int) (*checkpoint.File, 
 			continue
 		}
 		if f.From >= len(c.Ranks) {
-			return nil, fmt.Errorf("inject %q: from=%d: there are %d ranks", f.Text, f.From, len(c.Ranks))
+			return nil, fmt.Errorf("--inject %q: from: %d: must be from 0 to %d, the ranks that were saved", f.Text, f.From, len(c.Ranks)-1)
 		}
 		other, ok := c.Ranks[f.From].Tensor(x.Name)
 		if !ok {
-			return nil, fmt.Errorf("inject %q: rank %d saved no %s", f.Text, f.From, x.Name)
+			return nil, fmt.Errorf("--inject %q: rank %d saved no %s", f.Text, f.From, x.Name)
 		}
+		changed := 0
 		if !x.Same(other) {
-			f.Hits++
+			changed = 1
 		}
+		f.Act(1, changed)
 		file = file.With(i, other)
 	}
 	return file, nil

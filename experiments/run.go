@@ -37,6 +37,10 @@ type Spec struct {
 	resumed *checkpoint.Checkpoint // read
 	whole   *checkpoint.Whole      // of another layout's ranks; nil: of this one's
 
+	// Strict refuses faults, plans and dumps that name what does not occur. The catalog's causes are shown on layouts and models that
+	// need not have all that their faults name.
+	Strict bool
+
 	// Deterministic refuses whatever depends on arrival; it changes nothing.
 	Deterministic bool
 
@@ -61,21 +65,16 @@ type Outcome struct {
 	Routes   []Routes
 	Load     []Load
 	Elements []uint64 // of every step
-	Changed  []FaultReport
-	Policies []FaultReport
+	Faults   []trace.Fault
+
+	// Missed says of the first fault, plan or dump that named nothing what there is instead; nil: all did, or the Spec is not Strict.
+	Missed error
 
 	// Resharded says what is another way than on the layout that was saved; empty: nothing, or it is the same layout.
 	Resharded string
 
 	// NonFinite names the Call that first wrote a NaN or an infinity, if a metric shows one.
 	NonFinite string
-}
-
-// FaultReport says how often a fault or policy changed a Call. One that changed nothing
-// was not injected.
-type FaultReport struct {
-	Text    string `json:"fault"`
-	Changed int    `json:"changed"`
 }
 
 // Check reports what can be known to be wrong with a Spec before anything runs or is written.
@@ -119,10 +118,13 @@ func (s *Spec) Check() error {
 		return err
 	}
 	c, err := s.choices()
-	if err != nil || !s.Deterministic {
-		return err
+	if err == nil && s.Strict {
+		err = s.checkNamed(c)
 	}
-	return s.verifyDeterministic(c)
+	if err == nil && s.Deterministic {
+		err = s.verifyDeterministic(c)
+	}
+	return err
 }
 
 // verifyDeterministic refuses what a deterministic run must not have. Like the reference's
@@ -170,8 +172,17 @@ func (s *Spec) choices() (choices, error) {
 	return c, nil
 }
 
+// faults are those of a run that has not begun.
+func (s *Spec) faults() []trace.Fault {
+	faults := []trace.Fault{}
+	for _, text := range s.Faults {
+		faults = append(faults, trace.Fault{Spec: text})
+	}
+	return faults
+}
+
 func (s *Spec) describe(world *parallel.World) trace.Run {
 	return trace.Run{Config: s.Config, Layout: s.Layout.String(), Groups: world.Groups(), Seed: s.Config.Seed, Schedule: s.Schedule.String(),
-		Recipe: s.Recipe, Plans: append([]string{}, s.Plans...), Faults: append([]string{}, s.Faults...),
+		Recipe: s.Recipe, Plans: append([]string{}, s.Plans...), Faults: s.faults(),
 		Library: device.DefaultLibrary, Level: s.Trace.Level.String()}
 }

@@ -14,7 +14,6 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
-	"firstbit/inject"
 	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
@@ -69,7 +68,7 @@ func (s *Spec) run() (*Outcome, error) {
 	case interrupted && whole == 0:
 		err = &Interrupted{}
 	case err == nil:
-		err = out.complete(ranks[0].trainer.Done())
+		err = out.complete(ranks[0].trainer.Done(), faulted(ranks))
 	}
 	if err != nil {
 		out.abandon(whole)
@@ -80,6 +79,9 @@ func (s *Spec) run() (*Outcome, error) {
 	if interrupted {
 		out.export.Release()
 		return o, s.interrupted(ranks[0].trainer.Done())
+	}
+	if s.Strict {
+		o.Missed = s.missed(ranks)
 	}
 	if s.Export != "" {
 		gatherMasters(ranks)
@@ -136,7 +138,7 @@ func (s *Spec) crashed(err *error) {
 		if at < 0 {
 			panic(p)
 		}
-		*err = fmt.Errorf("inject %q: the run cannot go on: %v", s.Faults[at], p)
+		*err = fmt.Errorf("--inject %q: the run cannot go on: %v", s.Faults[at], p)
 	default: // the world ends a rank that waits
 		panic(p)
 	}
@@ -254,25 +256,26 @@ func (r *session) err() error {
 	return nil
 }
 
-// merge makes one outcome of the ranks': metrics are the first's, faults and policies count together, the state
+// faulted is what the faults came to on all ranks together.
+func faulted(ranks []*session) []trace.Fault {
+	faults := []trace.Fault{}
+	for i, f := range ranks[0].injector.Faults {
+		report := trace.Fault{Spec: f.Text}
+		for _, r := range ranks {
+			acted, changed := r.injector.Faults[i].Counts()
+			report.Acted, report.Changed = report.Acted+acted, report.Changed+changed
+		}
+		faults = append(faults, report)
+	}
+	return faults
+}
+
+// merge makes one outcome of the ranks': metrics are the first's, faults count together, the state
 // is a fingerprint of all ranks', and what was watched comes step by step, rank by rank.
 func merge(ranks []*session) *Outcome {
 	o := ranks[0].outcome
-	for _, f := range ranks[0].injector.Faults {
-		o.Changed = append(o.Changed, FaultReport{Text: f.Text})
-	}
-	for _, p := range ranks[0].tuner.Policies {
-		if !slices.ContainsFunc(ranks[0].injector.Faults, func(f *inject.Fault) bool { return f.Policy() == p }) { // else the fault says it
-			o.Policies = append(o.Policies, FaultReport{Text: p.Text})
-		}
-	}
+	o.Faults = faulted(ranks)
 	for i, r := range ranks {
-		for j, f := range r.injector.Faults {
-			o.Changed[j].Changed += f.Changed()
-		}
-		for j := range o.Policies { // those by hand come before those of faults
-			o.Policies[j].Changed += r.tuner.Policies[j].Calls
-		}
 		if i > 0 {
 			o.Routes = append(o.Routes, r.outcome.Routes...)
 			o.addLoad(r.outcome.Load)

@@ -59,7 +59,7 @@ func (f *Fault) alias(c *device.Call) {
 	}
 	t.Alias(f.memory)
 	if len(f.tenants) > 1 {
-		f.Hits++
+		f.act(true)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestAliasSharesMemory(t *testing.T) {
 		for j := range made[0].Len() {
 			first = append(first, made[0].Value(j))
 		}
-		return first, parsed.Changed(), parsed.Err()
+		return first, changes(parsed), parsed.Err()
 	}
 	for _, c := range []struct {
 		fault   string
@@ -84,7 +84,7 @@ func TestAliasEndsWithItsSteps(t *testing.T) {
 	at(2, "two", 4)
 	require.Equal(t, []float32{3, 5}, one.F32())
 	require.Equal(t, []float32{4, 5}, two.F32())
-	require.Equal(t, 1, parsed.Changed())
+	require.Equal(t, 1, changes(parsed))
 }
 
 // What an output held before is what its memory holds: a Call that updates it, and is alone there, does what it always does. Which of two comes first
@@ -107,7 +107,7 @@ func TestAliasKeepsWhatWasHeld(t *testing.T) {
 	}
 	update("short", short)
 	require.Equal(t, []float32{11, 11}, short.F32())
-	require.Zero(t, parsed.Changed())
+	require.Zero(t, changes(parsed))
 	update("long", long)
 	require.Equal(t, []float32{12, 11}, short.F32())
 	require.Equal(t, []float32{12, 11, 22}, long.F32())

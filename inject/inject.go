@@ -5,9 +5,11 @@ package inject
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/spell"
 	"firstbit/trace"
 	"firstbit/tune"
 )
@@ -48,26 +50,53 @@ type Fault struct {
 	Value float64
 	From  int  // the rank whose state another takes over
 	Early bool // before the restore, not after it
-	Hits  int  // outputs changed
 
-	with    string // GLOB of an alias's other Calls
-	memory  *device.Tensor
-	tenants []*device.Tensor
-	policy  *tune.Policy
-	named   map[*device.Call]bool
-	err     error
+	acted, changed int
+	with           string // GLOB of an alias's other Calls
+	memory         *device.Tensor
+	tenants        []*device.Tensor
+	policy         *tune.Policy
+	named          map[*device.Call]bool
+	err            error
 }
 
 // Policy is the tuner's part of an order fault, nil for others.
 func (f *Fault) Policy() *tune.Policy { return f.policy }
 
-// Changed is how many Calls the fault changed so far: a fault that changes nothing
-// was not injected.
-func (f *Fault) Changed() int {
+// Counts is on how many outputs, states or plans the fault acted so far, and how many of them were others for it. A fault that
+// changes nothing was not injected.
+func (f *Fault) Counts() (acted, changed int) {
 	if f.policy != nil {
-		return f.policy.Hits
+		return f.policy.Calls, f.policy.Hits
 	}
-	return f.Hits
+	return f.acted, f.changed
+}
+
+// Act counts what was done in the fault's name outside of Calls.
+func (f *Fault) Act(acted, changed int) {
+	f.acted += acted
+	f.changed += changed
+}
+
+// act counts one action.
+func (f *Fault) act(changed bool) {
+	f.acted++
+	if changed {
+		f.changed++
+	}
+}
+
+// Globs are the names that must all occur for the fault to act.
+func (f *Fault) Globs() []string {
+	if f.with != "" {
+		return []string{f.Glob, f.with}
+	}
+	return []string{f.Glob}
+}
+
+// Restores tells whether the fault acts where a run continues from a checkpoint, and nowhere else.
+func (f *Fault) Restores() bool {
+	return slices.ContainsFunc(restoreKinds, func(k Kind) bool { return k.Name == f.Kind })
 }
 
 // Err is the first thing about the fault that did not fit a Call it named.
@@ -116,13 +145,14 @@ func (i Injector) around(next device.Runner, rest bool) device.Runner {
 
 func (f *Fault) hits(c *device.Call) bool {
 	id := &c.ID
-	if id.Phase != f.Phase || id.Micro != f.Micro || !f.Steps.Has(id.Step) || c.Kind == device.Module {
+	if id.Phase != f.Phase || c.Kind == device.Module || !f.names(c) {
 		return false
 	}
-	return f.names(c)
+	return id.Micro == f.Micro && f.Steps.Has(id.Step)
 }
 
-// names tells whether the fault's GLOBs name a Call. Calls are used again: each is matched once.
+// names tells whether the fault's GLOBs name a Call. Calls are used again: each is matched once, and whether a flip fits it is
+// known at its first step, whichever the fault's is.
 func (f *Fault) names(c *device.Call) bool {
 	if f.named == nil {
 		f.named = map[*device.Call]bool{}
@@ -131,29 +161,45 @@ func (f *Fault) names(c *device.Call) bool {
 	if !seen {
 		named = c.Matches(f.Glob) || f.with != "" && c.Matches(f.with)
 		f.named[c] = named
+		if named && f.Kind == "flip" {
+			f.output(c)
+		}
 	}
 	return named
 }
 
-func (f *Fault) flip(c *device.Call) {
+// output is what a flip acts on; nil: the Call has no such output, or none so wide.
+func (f *Fault) output(c *device.Call) *device.Tensor {
+	var names []string
 	for i, out := range c.Out {
-		if f.Out == "" && i == 0 || out.Name == f.Out {
-			f.flipIn(c, out.Tensor)
-			return
+		names = append(names, out.Name)
+		if (f.Out != "" || i > 0) && out.Name != f.Out {
+			continue
 		}
+		if bits := out.Format.Bits(); f.Bit >= bits {
+			f.fail(c, "bit=%d: must be from 0 to %d: output %s is %s", f.Bit, bits-1, out.Name, out.Format)
+			return nil
+		}
+		return out.Tensor
 	}
-	f.fail(c, "has no output %q", f.Out)
+	if len(names) == 0 {
+		f.fail(c, "has no output")
+	} else {
+		f.fail(c, "has no output %q: %s", f.Out, spell.OneOf(f.Out, names))
+	}
+	return nil
 }
 
-func (f *Fault) flipIn(c *device.Call, t *device.Tensor) {
+func (f *Fault) flip(c *device.Call) {
+	t := f.output(c)
+	if t == nil {
+		return
+	}
 	if f.Elem >= t.Len() {
 		f.fail(c, "elem=%d: the output has %d elements", f.Elem, t.Len())
 		return
 	}
-	if f.Bit >= t.Format.Bits() {
-		f.fail(c, "bit=%d: %s has %d bits", f.Bit, t.Format, t.Format.Bits())
-		return
-	}
+	was := t.Bits(f.Elem)
 	switch {
 	case t.F32() != nil:
 		x := &t.F32()[f.Elem]
@@ -164,11 +210,11 @@ func (f *Fault) flipIn(c *device.Call, t *device.Tensor) {
 	default:
 		t.I32()[f.Elem] ^= 1 << f.Bit
 	}
-	f.Hits++
+	f.act(t.Bits(f.Elem) != was) // a NaN may stay one
 }
 
 func (f *Fault) fail(c *device.Call, format string, a ...any) {
 	if f.err == nil {
-		f.err = fmt.Errorf("inject %q: %s: %s", f.Text, c.ID.Path, fmt.Sprintf(format, a...))
+		f.err = fmt.Errorf("--inject %q: %s: %s", f.Text, c.ID.Path, fmt.Sprintf(format, a...))
 	}
 }

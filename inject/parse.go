@@ -16,7 +16,7 @@ import (
 // Parse reads KIND@GLOB key=value ….
 func Parse(s string) (*Fault, error) {
 	bad := func(format string, a ...any) (*Fault, error) {
-		return nil, fmt.Errorf("inject %q: %s", s, fmt.Sprintf(format, a...))
+		return nil, fmt.Errorf("--inject %q: %s", s, fmt.Sprintf(format, a...))
 	}
 	fields := strings.Fields(s)
 	if len(fields) == 0 {

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -85,8 +86,25 @@ func (f *Fault) dropped(c *device.Call) bool {
 	if f.Kind != "drop" || !f.hits(c) {
 		return false
 	}
-	f.Hits++
+	f.act(otherwise(c))
 	return true
+}
+
+// otherwise tells whether a Call of a restore that is omitted would have left other bits than there are.
+func otherwise(c *device.Call) bool {
+	if c.Kind != device.Loading || len(c.Out) != 1 { // the others take more with them than their output
+		return true
+	}
+	if c.Body == nil {
+		return false
+	}
+	t := c.Out[0].Tensor
+	is := device.NewTensor(t.Format, t.Shape()...)
+	is.CopyFrom(t)
+	c.Body(c)
+	same := bytes.Equal(t.Bytes(nil), is.Bytes(nil))
+	t.CopyFrom(is)
+	return !same
 }
 
 // set writes the value over an element of what was restored.
@@ -98,9 +116,7 @@ func (f *Fault) set(c *device.Call) {
 	}
 	was := t.Bits(f.Elem)
 	t.Set(f.Elem, f.Value)
-	if t.Bits(f.Elem) != was {
-		f.Hits++
-	}
+	f.act(t.Bits(f.Elem) != was)
 }
 
 // Copies tells whether a rank restores a state that another saved, and which one's.

@@ -60,7 +60,7 @@ func nearest(names []string, most int, distance func(string) int) []string {
 	for _, name := range names {
 		all = append(all, candidate{name, distance(name)})
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.far, b.far) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Or(a.far-b.far, len(a.name)-len(b.name)) })
 	var near []string
 	for _, c := range all[:min(most, len(all))] {
 		near = append(near, c.name)

@@ -152,7 +152,7 @@ func traced(t *testing.T, ranks, last int, seed float32) dir {
 	for rank, tr := range tracers {
 		steps(tr, 1, last, seed+float32(rank))
 	}
-	require.NoError(t, first.Complete(last))
+	require.NoError(t, first.Complete(last, nil))
 	return d
 }
 
@@ -267,7 +267,7 @@ func TestStepsAreInTheOrderOfNumbers(t *testing.T) {
 	tr, err := New(Options{Dir: d.path, Level: Op}, 0, Run{Level: "op"})
 	require.NoError(t, err)
 	steps(tr, 999_998, 1_000_001, 1)
-	require.NoError(t, tr.Complete(1_000_001))
+	require.NoError(t, tr.Complete(1_000_001, nil))
 	back, err := Open(d.path)
 	require.NoError(t, err)
 	var order []int
@@ -402,7 +402,7 @@ func TestWindowOfNothing(t *testing.T) {
 	tr, err := New(Options{Dir: filepath.Join(t.TempDir(), "t"), Level: Op, Steps: Set{{5, 9}}}, 0, Run{Level: "op"})
 	require.NoError(t, err)
 	steps(tr, 1, 2, 1)
-	require.NoError(t, tr.Complete(2))
+	require.NoError(t, tr.Complete(2, nil))
 	_, err = Open(tr.Dir)
 	require.ErrorContains(t, err, "holds no records")
 }

@@ -25,7 +25,7 @@ type Run struct {
 	Schedule      string            `json:"schedule"`
 	Recipe        string            `json:"recipe"`
 	Plans         []string          `json:"plans"`
-	Faults        []string          `json:"faults"`
+	Faults        []Fault           `json:"faults"`
 	Library       string            `json:"library"`
 	Level         string            `json:"level"`
 	Replicas      []Copies          `json:"replicas,omitempty"`
@@ -34,6 +34,13 @@ type Run struct {
 	Last          *int              `json:"last"`   // the last step of the run; null: the trace is not whole
 	Ends          string            `json:"ends"`   // XXH3-128 of the digests of the ranks' last files, rank by rank
 	Digest        string            `json:"digest"` // XXH3-128 of this file with 32 zeros here
+}
+
+// Fault is what was injected, and what it came to when the run ended.
+type Fault struct {
+	Spec    string `json:"spec"`    // as the user wrote it
+	Acted   int    `json:"acted"`   // on so many outputs, states or plans, of all ranks
+	Changed int    `json:"changed"` // so many of them were others for it
 }
 
 // Copies are states of which several ranks have the same part, so that theirs must be equal.

@@ -25,9 +25,9 @@ func (s Set) Has(i int) bool {
 	return len(s) == 0
 }
 
-// Beyond tells whether some part of the set lies wholly above the largest number there is.
-func (s Set) Beyond(largest int) bool {
-	return slices.ContainsFunc(s, func(part Span) bool { return part.Lo > largest })
+// Within tells whether every part of the set has a number from lo to hi.
+func (s Set) Within(lo, hi int) bool {
+	return !slices.ContainsFunc(s, func(part Span) bool { return part.Lo > hi || part.Hi < lo })
 }
 
 // First is the smallest member, or 0 for everything.

@@ -27,7 +27,7 @@ func record(t *testing.T, o Options) string {
 	tr, err := New(o, 0, Run{Layout: "dp=1", Level: o.Level.String()})
 	require.NoError(t, err)
 	steps(tr, 1, 2, 1.5)
-	require.NoError(t, tr.Complete(2))
+	require.NoError(t, tr.Complete(2, nil))
 	return o.Dir
 }
 
@@ -152,7 +152,7 @@ func TestFullDisk(t *testing.T) {
 	c.Write("y", lowp.FP32, 1)
 	c.Do()
 	require.ErrorContains(t, tr.EndStep(), "no space left", "at the step, though a buffer holds the records")
-	require.ErrorContains(t, tr.Complete(1), "no space left")
+	require.ErrorContains(t, tr.Complete(1, nil), "no space left")
 	_, err = Open(tr.Dir)
 	require.ErrorContains(t, err, "rank00000_iter000001.jsonl: is a device or socket", "and the trace is not whole")
 }

@@ -34,6 +34,7 @@ type Tracer struct {
 	held      Held     // what has been ended
 	wrote     []string // files and folders, in the directory
 	seq       int
+	dumped    bool
 	err       error
 	sign      signer
 	partials  []device.Partial

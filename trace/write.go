@@ -82,8 +82,9 @@ func (t *Tracer) EndStep() error {
 }
 
 // Complete ends the trace of a run whose last step is given: the files of all ranks and then run.json, which from now on says that the trace
-// is whole. It is called once, of any rank's Tracer, when no rank runs any more. After an error the trace is to be abandoned.
-func (t *Tracer) Complete(last int) error {
+// is whole, and what the faults came to. It is called once, of any rank's Tracer, when no rank runs any more. After an error the trace is to
+// be abandoned.
+func (t *Tracer) Complete(last int, faults []Fault) error {
 	var held []Held
 	for _, r := range t.byRank() {
 		if err := r.EndStep(); err != nil {
@@ -93,6 +94,7 @@ func (t *Tracer) Complete(last int) error {
 			held = append(held, r.held)
 		}
 	}
+	t.run.Faults = append([]Fault{}, faults...)
 	t.run.Close(last, held)
 	if err := t.run.describe(t.Dir); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"bytes"
+
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/rng"
@@ -16,8 +18,8 @@ var (
 // seeded is a stream as it is at the beginning.
 func (t *Trainer) seeded(name string) *rng.Stream { return rng.New(t.Seed, name+t.of(name)) }
 
-// Reseed seeds the streams whose states have matching names as at the beginning, and returns how many.
-func (t *Trainer) Reseed(step int, match func(state string) bool) int {
+// Reseed seeds the streams whose states have matching names as at the beginning. It returns how many, and how many were elsewhere.
+func (t *Trainer) Reseed(step int, match func(state string) bool) (streams, moved int) {
 	return t.eachStream(step, "seed", match, func(dev *device.Device, s *device.Stream) {
 		c := dev.OpenKind(device.Loading, streamState+s.Name, seedKernel)
 		c.Read("stream", s.State)
@@ -31,8 +33,9 @@ func (t *Trainer) Reseed(step int, match func(state string) bool) int {
 	})
 }
 
-// DrawOnce draws once from the streams whose states have matching names, as building a data iterator may, and returns how many.
-func (t *Trainer) DrawOnce(step int, match func(state string) bool) int {
+// DrawOnce draws once from the streams whose states have matching names, as building a data iterator may. It returns how many, all of
+// which moved.
+func (t *Trainer) DrawOnce(step int, match func(state string) bool) (streams, moved int) {
 	return t.eachStream(step, "iterator", match, func(dev *device.Device, s *device.Stream) {
 		c := dev.OpenKind(device.Draw, streamState+s.Name, iteratorKernel)
 		c.Read("stream", s.State)
@@ -50,13 +53,17 @@ func (t *Trainer) DrawOnce(step int, match func(state string) bool) int {
 	})
 }
 
-func (t *Trainer) eachStream(step int, scope string, match func(string) bool, do func(*device.Device, *device.Stream)) (n int) {
+func (t *Trainer) eachStream(step int, scope string, match func(string) bool, do func(*device.Device, *device.Stream)) (streams, moved int) {
 	t.dev.At(step, 0, device.Load)
 	for _, s := range t.weights.Streams() {
 		if match(streamState + s.Name) {
+			was := s.State.Bytes(nil)
 			do(t.dev.In(scope), s)
-			n++
+			streams++
+			if !bytes.Equal(s.State.Bytes(nil), was) {
+				moved++
+			}
 		}
 	}
-	return n
+	return streams, moved
 }

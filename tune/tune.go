@@ -80,19 +80,19 @@ func (t *Tuner) Middleware(next device.Runner) device.Runner {
 		if len(t.Policies) > 0 && c.ID.Phase != device.Init {
 			t.apply(c)
 		}
-		if err := tuned(c); err != nil && t.err == nil {
-			t.err = fmt.Errorf("plan for %s (%s): %w", c.ID.Path, c.Kernel.Name, err)
-		}
+		t.misfit(c, tuned(c))
 		next(c)
 	}
 }
 
 func (t *Tuner) apply(c *device.Call) {
 	named, seen := t.named[c]
-	if !seen { // Calls are used again: match each once
+	if !seen { // Calls are used again: match each once, and see what does not fit at the first step, whichever the policy's is
 		for _, p := range t.Policies {
 			if c.Matches(p.Glob) {
 				named = append(named, p)
+				_, err := c.Plan.With(p.Plan)
+				t.misfit(c, err)
 			}
 		}
 		t.named[c] = named
@@ -104,15 +104,19 @@ func (t *Tuner) apply(c *device.Call) {
 		p.Calls++
 		plan, err := c.Plan.With(p.Plan)
 		if err != nil {
-			if t.err == nil {
-				t.err = fmt.Errorf("plan for %s (%s): %w", c.ID.Path, c.Kernel.Name, err)
-			}
+			t.misfit(c, err)
 			continue
 		}
 		if !plan.Equal(c.Plan) {
 			c.Plan = plan
 			p.Hits++
 		}
+	}
+}
+
+func (t *Tuner) misfit(c *device.Call, err error) {
+	if err != nil && t.err == nil {
+		t.err = fmt.Errorf("plan for %s (%s): %w", c.ID.Path, c.Kernel.Name, err)
 	}
 }
 

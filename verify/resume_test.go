@@ -115,8 +115,8 @@ func ablate(t *testing.T, s experiments.Spec) {
 		with.Save = experiments.Save{Dir: filepath.Join(dir, fmt.Sprint(runs))}
 		o, err := experiments.Run(with)
 		require.NoError(t, err, faults)
-		for _, f := range o.Changed {
-			require.NotZero(t, f.Changed, "%s changed nothing", f.Text)
+		for _, f := range o.Faults {
+			require.NotZero(t, f.Changed, "%s changed nothing", f.Spec)
 		}
 		got, err := checkpoint.ReadManifest(filepath.Join(with.Save.Dir, last))
 		require.NoError(t, err)

@@ -87,7 +87,7 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 		return s, err
 	}
 	s = experiments.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic,
-		Digest: true, Load: true, Export: f.export, Resume: f.resume, Reshard: f.reshard, Save: experiments.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
+		Strict: true, Digest: true, Load: true, Export: f.export, Resume: f.resume, Reshard: f.reshard, Save: experiments.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
 	if err := f.needs(changed); err != nil {
 		return s, err
 	}
@@ -102,10 +102,10 @@ func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
 		if s.Trace, err = f.traceOptions(); err != nil {
 			return s, err
 		}
-		if n := s.Layout.World() - 1; s.Trace.Ranks.Beyond(n) {
+		if n := s.Layout.World() - 1; !s.Trace.Ranks.Within(0, n) {
 			return s, fmt.Errorf("--trace-ranks %q: must be from 0 to %d, the ranks of layout %q", f.ranks, n, s.Layout)
 		}
-		if s.Trace.Steps.Beyond(c.Steps) {
+		if !s.Trace.Steps.Within(0, c.Steps) {
 			return s, fmt.Errorf("--trace-steps %q: must be from 0 (initialisation) to %d, the steps of the run", f.window, c.Steps)
 		}
 	} else {
@@ -183,6 +183,7 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 	}
 	if err == nil {
 		warnOf(o, warn)
+		err = o.Missed
 	}
 	if asJSON {
 		return cmp.Or(err, printTrainJSON(out, s, o, err == nil))
@@ -192,9 +193,9 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 }
 
 func warnOf(o *experiments.Outcome, warn io.Writer) {
-	for _, f := range append(o.Changed, o.Policies...) {
-		if f.Changed == 0 {
-			fmt.Fprintf(warn, "firstbit: %q changed nothing\n", f.Text)
+	for _, f := range o.Faults {
+		if f.Acted > 0 && f.Changed == 0 {
+			fmt.Fprintf(warn, "firstbit: --inject %q: acted %d× and left the same bits\n", f.Spec, f.Acted)
 		}
 	}
 	for _, note := range []string{o.Resharded, o.NonFinite} {
@@ -256,5 +257,5 @@ func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome, o
 		steps[l.Step-o.Steps[0].Step].Experts[l.Layer] = l.Tokens
 	}
 	return printJSON(out, map[string]any{"ok": ok, "config": s.Config, "parameters": s.Config.Model.Params(), "steps": steps, "unigram_entropy": o.Unigram,
-		"faults": append([]experiments.FaultReport{}, o.Changed...)})
+		"faults": o.Faults})
 }
