@@ -116,7 +116,7 @@ func ablate(t *testing.T, s experiments.Spec) {
 		o, err := experiments.Run(with)
 		require.NoError(t, err, faults)
 		for _, f := range o.Faults {
-			require.NotZero(t, f.Changed, "%s changed nothing", f.Spec)
+			require.NotZero(t, f.Acted, "%s acted on nothing", f.Spec)
 		}
 		got, err := checkpoint.ReadManifest(filepath.Join(with.Save.Dir, last))
 		require.NoError(t, err)
