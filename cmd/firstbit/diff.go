@@ -14,7 +14,7 @@ func diffCommand() *cobra.Command {
 	var asJSON, layouts bool
 	c := &cobra.Command{
 		Use:   "diff A [B]",
-		Long:  "Compare two traces, or what must be equal within one: exit 0 identical, 1 different, 2 not comparable.\n\n" + layoutsHelp,
+		Long:  "Compare two traces, or what must be equal within one: exit 0 identical, 1 different, 2 not comparable.\n\n" + stepsHelp + layoutsHelp,
 		Short: "Compare two traces, or what must be equal within one: exit 0 identical, 1 different, 2 not comparable",
 		Example: "  firstbit diff /tmp/a /tmp/b\n  firstbit diff --json /tmp/a /tmp/b\n" +
 			"  firstbit diff /tmp/a    the replicas of one run: recomputed activations, whatever ranks have copies of\n" +
@@ -50,6 +50,11 @@ func oneOrTwo(_ *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+const stepsHelp = `Traces of other windows or numbers of steps are compared over the steps that both hold. A trace that was cut short is compared up to the last
+step that all of its ranks have whole; if nothing differs up to there, the rest is unknown, which is exit 2.
+
+`
 
 const layoutsHelp = `Traces of different layouts are not comparable, unless --layouts asks for what they share: records with one name, layer and expert
 of one iteration and microbatch that both traces have whole, on whatever rank. Whole is what has the same shapes in both, and the
