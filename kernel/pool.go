@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 
 	"firstbit/libm"
@@ -13,21 +15,43 @@ const parallelFlops = 1 << 17
 
 type rangeTask interface{ run(lo, hi int) }
 
+// piece is some of a task's units.
 type piece struct {
 	task   rangeTask
 	lo, hi int
-	done   *sync.WaitGroup
+	of     *pieces
 }
+
+// pieces are those of one task, under way.
+type pieces struct {
+	sync.WaitGroup
+	mu     sync.Mutex
+	failed *Failure // of the piece with the lowest units that panicked; nil: none did
+}
+
+// Failure is what a unit of work panicked with, on whichever goroutine that was.
+type Failure struct {
+	Value any
+	Stack []byte // of the goroutine
+
+	lo int
+}
+
+// Error is the value, and the stack on lines of its own.
+func (f *Failure) Error() string { return fmt.Sprintf("%v\n\n%s", f.Value, f.Stack) }
 
 var (
 	workers   chan piece
 	startOnce sync.Once
-	groups    = sync.Pool{New: func() any { return new(sync.WaitGroup) }}
+	groups    = sync.Pool{New: func() any { return new(pieces) }}
 )
 
 // parallel runs the task's n units over the processors Go may use. The units write
 // disjoint results, so neither the split nor the order of the pieces reaches a bit.
 // Workers live as long as the program, so that a product allocates nothing.
+//
+// A unit that panics ends its piece. Once the other pieces are over, so that nothing is written any more, the caller
+// panics with the Failure of the lowest, whatever the number of processors.
 func parallel(t rangeTask, n int) {
 	p := min(runtime.GOMAXPROCS(0), n)
 	if p <= 1 {
@@ -35,25 +59,55 @@ func parallel(t rangeTask, n int) {
 		return
 	}
 	startOnce.Do(startWorkers)
-	done := groups.Get().(*sync.WaitGroup)
+	all := groups.Get().(*pieces)
+	all.Add(p)
 	for i := 1; i < p; i++ {
-		done.Add(1)
-		workers <- piece{t, i * n / p, (i + 1) * n / p, done}
+		workers <- piece{t, i * n / p, (i + 1) * n / p, all}
 	}
-	t.run(0, n/p)
-	done.Wait()
-	groups.Put(done)
+	piece{t, 0, n / p, all}.run()
+	all.Wait()
+	failed := all.failed
+	all.failed = nil
+	groups.Put(all)
+	if failed != nil {
+		panic(failed)
+	}
 }
+
+// Spread is parallel for do.
+func Spread(n int, do func(lo, hi int)) { parallel(rangeFunc(do), n) }
+
+type rangeFunc func(lo, hi int)
+
+func (f rangeFunc) run(lo, hi int) { f(lo, hi) }
 
 func startWorkers() {
 	workers = make(chan piece, 64)
 	for range max(runtime.NumCPU(), runtime.GOMAXPROCS(0)) {
 		go func() {
-			for w := range workers {
-				w.task.run(w.lo, w.hi)
-				w.done.Done()
+			for p := range workers {
+				p.run()
 			}
 		}()
+	}
+}
+
+func (p piece) run() {
+	defer p.of.Done()
+	defer p.keep()
+	p.task.run(p.lo, p.hi)
+}
+
+// keep is deferred: it keeps what the piece panics with.
+func (p piece) keep() {
+	value := recover()
+	if value == nil {
+		return
+	}
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	if p.of.failed == nil || p.lo < p.of.failed.lo {
+		p.of.failed = &Failure{value, debug.Stack(), p.lo}
 	}
 }
 

@@ -1,9 +1,6 @@
 package parallel
 
 import (
-	"runtime"
-	"sync"
-
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
@@ -208,22 +205,16 @@ func addAll[T libm.Float](calls []*device.Call, m Member, outer int) {
 // spreadFrom is the number of elements to copy below which handing work over costs more than it saves.
 const spreadFrom = 1 << 15
 
-// each does something to so many elements for each Call, on all processors. The Calls' outputs are apart.
+// each does something to so many elements for each Call, on all processors where that pays. The Calls' outputs are apart.
 func each(calls []*device.Call, elements int, do func(c *device.Call)) {
-	workers := min(runtime.GOMAXPROCS(0), len(calls), 1+len(calls)*elements/spreadFrom)
-	var others sync.WaitGroup
-	for w := range workers {
-		mine := calls[w*len(calls)/workers : (w+1)*len(calls)/workers]
-		work := func() {
-			for _, c := range mine {
-				do(c)
-			}
+	work := func(lo, hi int) {
+		for _, c := range calls[lo:hi] {
+			do(c)
 		}
-		if w == workers-1 {
-			work()
-			break
-		}
-		others.Go(work)
 	}
-	others.Wait()
+	if len(calls)*elements < spreadFrom {
+		work(0, len(calls))
+		return
+	}
+	kernel.Spread(len(calls), work)
 }
