@@ -1,10 +1,6 @@
 package parallel
 
-import (
-	"fmt"
-
-	"firstbit/device"
-)
+import "firstbit/device"
 
 var allToAll = &device.Kernel{Name: "all_to_all"}
 
@@ -61,7 +57,7 @@ func (g *Group) unexpected(calls []*device.Call) error {
 	for i, from := range calls {
 		for j, to := range calls {
 			if sent, expected := from.In[1].I32()[j], to.In[2].I32()[i]; sent != expected {
-				return fmt.Errorf("parallel: ranks of group %s meet in different calls: rank %d in %s sends %d rows to rank %d, which expects %d",
+				return conflict("ranks of group %s meet in different calls: rank %d in %s sends %d rows to rank %d, which expects %d",
 					g.Name, g.Ranks[i], describe(from), sent, g.Ranks[j], expected)
 			}
 		}

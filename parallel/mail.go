@@ -154,7 +154,7 @@ func (m Member) take(b *mailbox, c *device.Call) {
 	}
 	y := c.Out[0].Tensor
 	if l.x.Format != y.Format || !slices.Equal(l.x.Shape(), y.Shape()) {
-		m.world.errs[rank] = fmt.Errorf("parallel: rank %d in %s expects %s of %s: %s sent %s of %s", rank, describe(c), y.Format, shape(y), b.sender, l.x.Format, shape(l.x))
+		m.world.errs[rank] = conflict("rank %d in %s expects %s of %s: %s sent %s of %s", rank, describe(c), y.Format, shape(y), b.sender, l.x.Format, shape(l.x))
 		b.Unlock()
 		m.world.wait(rank, c, m.world.wake[rank]) // for the end of the run
 	}
@@ -180,14 +180,14 @@ func (w *World) undelivered() error {
 	for _, g := range w.groups {
 		for _, b := range g.boxes { // sorted below
 			for _, l := range b.letters {
-				lines = append(lines, fmt.Sprintf("parallel: %s of step %d microbatch %d was never taken by %s", b.sender, l.step, l.micro, b.receiver))
+				lines = append(lines, fmt.Sprintf("%s of step %d microbatch %d was never taken by %s", b.sender, l.step, l.micro, b.receiver))
 			}
 		}
 	}
 	if lines == nil {
 		return nil
 	}
-	return fmt.Errorf("%s", slices.Min(lines))
+	return conflict("%s", slices.Min(lines))
 }
 
 // office is the mailboxes of a group.

@@ -66,12 +66,18 @@ func (m Member) meet(c *device.Call, work func(calls []*device.Call)) {
 		g.world.wait(rank, c, at.over)
 		return
 	}
-	if err := g.clash(at.calls); err != nil {
-		g.world.errs[g.Ranks[0]] = err // which waits, so nobody else writes there
+	err := g.world.attempt(rank, func() error {
+		if err := g.clash(at.calls); err != nil {
+			return err
+		}
+		work(at.calls)
+		return nil
+	})
+	if err != nil { // whoever came last, it is the first member's: it waits, so nobody else writes there
+		g.world.errs[g.Ranks[0]] = err
 		g.world.wait(rank, c, at.over)
 		return
 	}
-	work(at.calls)
 	g.at = newMeeting(len(g.Ranks))
 	g.world.resume(len(g.Ranks) - 1)
 	close(at.over)
@@ -81,11 +87,11 @@ func (m Member) meet(c *device.Call, work func(calls []*device.Call)) {
 func (g *Group) clash(calls []*device.Call) error {
 	for i, c := range calls {
 		if why := disagree(calls[0], c); why != "" {
-			return fmt.Errorf("parallel: ranks of group %s meet in different calls: rank %d in %s, rank %d in %s: %s",
+			return conflict("ranks of group %s meet in different calls: rank %d in %s, rank %d in %s: %s",
 				g.Name, g.Ranks[0], describe(calls[0]), g.Ranks[i], describe(c), why)
 		}
 		if why := misfit(c, i, len(calls)); why != "" {
-			return fmt.Errorf("parallel: ranks of group %s meet in different calls: rank %d in %s %s", g.Name, g.Ranks[i], describe(c), why)
+			return conflict("ranks of group %s meet in different calls: rank %d in %s %s", g.Name, g.Ranks[i], describe(c), why)
 		}
 	}
 	return g.unexpected(calls)

@@ -332,3 +332,34 @@ func TestShard(t *testing.T) {
 		}
 	}
 }
+
+// Whoever comes last to a meeting whose work panics, the error is the first member's and the same, and no rank outlives it.
+func TestCrashes(t *testing.T) {
+	crash := func(where int) error {
+		w := NewWorld(Layout{DP: 4}, 2)
+		w.Crash = func(_ int, p any) error { return fmt.Errorf("made of %v", p) }
+		return simulateIn(t, w, func(r Rank, dev *device.Device) error {
+			if r.Index == where {
+				panic("a body")
+			}
+			m := r.Data()
+			c := m.open(dev, "x", sumCounts)
+			c.Body = func(c *device.Call) {
+				m.meet(c, func([]*device.Call) { panic("the work of a meeting") })
+			}
+			c.Do()
+			return nil
+		})
+	}
+	for range 20 {
+		require.EqualError(t, crash(-1), "made of the work of a meeting")
+	}
+	for rank := range 4 { // the others wait for it
+		require.EqualError(t, crash(rank), "made of a body")
+	}
+	for _, w := range []*World{{}, {Crash: func(int, any) error { return nil }}} { // the control: a mistake of ours goes on
+		require.PanicsWithValue(t, "a mistake", func() { _ = w.attempt(0, func() error { panic("a mistake") }) })
+	}
+	w := World{Crash: func(int, any) error { return errors.New("made of anything") }}
+	require.PanicsWithValue(t, stop{}, func() { _ = w.attempt(0, func() error { panic(stop{}) }) }, "the world's own")
+}

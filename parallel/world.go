@@ -2,7 +2,6 @@ package parallel
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -17,6 +16,10 @@ import (
 type World struct {
 	Layout
 	Node int // ranks of a simulated node
+
+	// Crash makes an error of what ends a rank, or of what ends the rank that does the work of a meeting, by a panic; nil: the
+	// panic goes on. It is called on the rank's goroutine.
+	Crash func(rank int, p any) error
 
 	groups  []*Group
 	members map[string][]Member // by axis and rank
@@ -65,6 +68,16 @@ type Rank struct {
 // Rank is rank i of the world.
 func (w *World) Rank(i int) Rank { return Rank{i, w} }
 
+// Conflict is that ranks do not do what others wait for.
+type Conflict struct{ text string }
+
+// Error names the ranks and what they do.
+func (c *Conflict) Error() string { return c.text }
+
+func conflict(format string, a ...any) error {
+	return &Conflict{fmt.Sprintf("parallel: "+format, a...)}
+}
+
 // stop ends the goroutine of a rank after the world has failed.
 type stop struct{}
 
@@ -87,13 +100,33 @@ func (w *World) Run(body func(r Rank) error) error {
 					}
 				}
 			}()
-			w.errs[i] = body(Rank{i, w})
+			w.errs[i] = w.attempt(i, func() error { return body(Rank{i, w}) })
 			w.ended[i] = true
 			w.pause()
 		})
 	}
 	all.Wait()
 	return w.err
+}
+
+// attempt makes an error of a panic if the world does.
+func (w *World) attempt(rank int, do func() error) (err error) {
+	if w.Crash == nil {
+		return do()
+	}
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if _, stopped := p.(stop); !stopped {
+			err = w.Crash(rank, p)
+		}
+		if err == nil {
+			panic(p)
+		}
+	}()
+	return do()
 }
 
 // wait holds a rank in a Call until the meeting is over, or what it waits for is there.
@@ -133,7 +166,7 @@ func (w *World) outcome() error {
 		return err
 	}
 	if slices.ContainsFunc(w.waiting, func(c *device.Call) bool { return c != nil }) {
-		return errors.New("parallel: ranks wait for ever: " + w.standing())
+		return conflict("ranks wait for ever: %s", w.standing())
 	}
 	return w.undelivered()
 }
