@@ -1,6 +1,8 @@
 package moe
 
 import (
+	"fmt"
+
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
@@ -10,9 +12,11 @@ import (
 // exchange is the way of a microbatch's rows to the ranks that have their experts, and back: numbers to the owners, rows to
 // the owners, what several ranks of an expert received to all of them, and what came sorted by expert.
 type exchange struct {
+	scope          string
 	send, receive  *device.Tensor // rows for and from every rank of EP
 	parts          *device.Tensor // rows that every rank of ETP received
 	own, most      int            // those of this rank; the most of them
+	rows           int            // of this rank's own, all of which may go to one other
 	order, inverse *device.Tensor // the received row of each sorted one; the sorted row of each received one, or −1
 }
 
@@ -50,9 +54,10 @@ func (m *MoE) ways(dev *device.Device, offsets *device.Tensor) (local *device.Te
 	c.Read("counts", counts)
 	c.Read("received", received)
 	c.Read("gathered", all)
-	m.way = exchange{send: c.Write("send", lowp.INT32, ep), receive: c.Write("receive", lowp.INT32, ep)}
+	m.way = exchange{scope: dev.Scope(), rows: m.order.Len(), send: c.Write("send", lowp.INT32, ep), receive: c.Write("receive", lowp.INT32, ep)}
 	m.way.parts = c.Write("parts", lowp.INT32, etp)
 	c.Do()
+	m.way.possible("parts", m.way.parts, ep*m.way.rows)
 	total := 0
 	for i, n := range m.way.parts.I32() {
 		total += int(n)
@@ -62,6 +67,21 @@ func (m *MoE) ways(dev *device.Device, offsets *device.Tensor) (local *device.Te
 		}
 	}
 	return m.sort(dev, all, total)
+}
+
+// check looks at the numbers of rows before memory is taken for them: ranks have as many rows each.
+func (w *exchange) check() {
+	w.possible("send", w.send, w.rows)
+	w.possible("receive", w.receive, w.rows)
+}
+
+// possible panics at a number of rows that nobody can have.
+func (w *exchange) possible(what string, n *device.Tensor, most int) {
+	for i, n := range n.I32() {
+		if n < 0 || int(n) > most {
+			panic(fmt.Sprintf("moe: %s.dispatch.split: %s[%d] is %d rows: must be from 0 to %d", w.scope, what, i, n, most))
+		}
+	}
 }
 
 // sort orders what was received by expert, then by the rank it came from, then as it came.
@@ -110,6 +130,7 @@ func (m *MoE) there(dev *device.Device, name, gather, suffix string, x *device.T
 	if !m.spread() {
 		return x
 	}
+	m.way.check()
 	return m.sorted(dev, name, gather, suffix, m.EP.AllToAll(dev, name+".a2a"+suffix, x, m.way.send, m.way.receive))
 }
 
@@ -127,6 +148,7 @@ func (m *MoE) overlaps() bool { return m.Overlap && m.spread() }
 // send is the way to the ranks of the owners, with something computed beside it and something after it. What it brings is waited for before
 // anything reads it, so no bit depends on what that is.
 func (m *MoE) send(dev *device.Device, label string, x *device.Tensor, beside, after func()) *device.Tensor {
+	m.way.check()
 	p := m.EP.StartAllToAll(dev, label, x, m.way.send, m.way.receive)
 	beside()
 	y := p.Wait()
@@ -151,6 +173,7 @@ func (m *MoE) back(dev *device.Device, name, scatter, suffix string, x *device.T
 	if m.ETP.Size() > 1 {
 		y = m.resize(dev, name+".unpad"+suffix, m.ETP.Scatter(dev, name+"."+scatter+suffix, y, 1, f), m.way.own)
 	}
+	m.way.check()
 	return m.EP.AllToAll(dev, name+".a2a"+suffix, y, m.way.receive, m.way.send)
 }
 

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"fmt"
+
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/model"
@@ -54,6 +56,11 @@ func (t *Trainer) completion() []int32 {
 	c.ReadScalar("microbatches", float64(t.Micro))
 	order := c.Write("order", lowp.INT32, t.Micro)
 	c.Do()
+	for _, micro := range order.I32() {
+		if micro < 0 || int(micro) >= t.Micro {
+			panic(fmt.Sprintf("train: microbatch %d completes: must be from 0 to %d", micro, t.Micro-1))
+		}
+	}
 	return order.I32()
 }
 
