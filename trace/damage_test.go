@@ -267,6 +267,7 @@ func TestStepsAreInTheOrderOfNumbers(t *testing.T) {
 	tr, err := New(Options{Dir: d.path, Level: Op}, 0, Run{Level: "op"})
 	require.NoError(t, err)
 	steps(tr, 999_998, 1_000_001, 1)
+	steps(tr, 3, 3, 1) // a run that goes back
 	require.NoError(t, tr.Complete(1_000_001, nil))
 	back, err := Open(d.path)
 	require.NoError(t, err)
@@ -278,9 +279,6 @@ func TestStepsAreInTheOrderOfNumbers(t *testing.T) {
 	}
 	require.Equal(t, []int{999_998, 999_999, 1_000_000, 1_000_001}, order)
 	require.Equal(t, []Part{{"0", "999998-1000001"}}, back.Run.Holds)
-
-	steps(tr, 3, 3, 1)
-	require.ErrorContains(t, tr.EndStep(), "rank 0 comes to step 3 after step 1000001")
 }
 
 // A rank may have one file of all its iterations.

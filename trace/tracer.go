@@ -108,8 +108,11 @@ func (t *Tracer) Middleware(next device.Runner) device.Runner {
 	}
 }
 
+// wants tells whether a Call is in the window. A trace goes forward, each step once: of a run that a fault of its restore sends back it has what
+// comes after the step of the restore.
 func (t *Tracer) wants(c *device.Call) bool {
-	return t.active && kindLevel[c.Kind] <= t.Level && t.Steps.Has(c.ID.Step)
+	again := c.ID.Step < t.iteration || c.ID.Step == t.iteration && t.file == nil
+	return t.active && kindLevel[c.Kind] <= t.Level && t.Steps.Has(c.ID.Step) && !again
 }
 
 var kindLevel = func() (l [16]Level) {
