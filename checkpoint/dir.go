@@ -2,12 +2,15 @@ package checkpoint
 
 import (
 	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/zeebo/xxh3"
 
 	"firstbit/files"
 	"firstbit/lowp"
@@ -94,6 +97,21 @@ func ReadWeights(dir string, m *model.Model) (*File, error) {
 	}
 	slices.SortStableFunc(all.Tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// DigestWeights is XXH3-128 of what ReadWeights finds: of tensors in order of their names, however they lie in files.
+func DigestWeights(dir string, m *model.Model) (string, error) {
+	f, err := ReadWeights(dir, m)
+	if err != nil {
+		return "", err
+	}
+	h := xxh3.New()
+	for _, t := range f.Tensors { // a hash does not fail
+		_, _ = fmt.Fprintf(h, "%q %s %v\n", t.Name, t.format, t.Shape)
+		_, _ = h.Write(t.data)
+	}
+	sum := h.Sum128().Bytes()
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // SaveHF writes a folder that transformers' from_pretrained reads: the master weights, the

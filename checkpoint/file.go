@@ -174,9 +174,11 @@ func (t Tensor) Same(other Tensor) bool {
 }
 
 // Len is the number of elements.
-func (t Tensor) Len() int {
+func (t Tensor) Len() int { return elements(t.Shape) }
+
+func elements(shape []int) int {
 	n := 1
-	for _, d := range t.Shape {
+	for _, d := range shape {
 		n *= d
 	}
 	return n

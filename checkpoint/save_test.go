@@ -237,22 +237,32 @@ func TestDamageIsRefused(t *testing.T) {
 
 func TestMatch(t *testing.T) {
 	base := func() *Manifest {
-		return &Manifest{Layout: "dp=2", Precision: "bf16", Config: []byte(`{"seed":1,"steps":3,"model":{"vocab":256}}`), Corpus: "aa", Recipe: "fixed",
-			Plans: []string{"* x:seq"}, Library: "sim-1", Provenance: Provenance{Schedule: "0"}}
+		return &Manifest{Layout: "dp=2", Precision: "bf16", Config: []byte(`{"seed":1,"steps":3,"data":"a.txt","weights":"w","model":{"vocab":256}}`),
+			Corpus: "aa", Weights: "ee", Formats: map[string]string{"masters": "fp32", "weights": "bf16"}, Recipe: "fixed",
+			Plans: []string{"* x:seq"}, Library: "sim-1", Provenance: Provenance{Version: "v1", Schedule: "0"}}
 	}
 	for _, c := range []struct {
 		want string
 		edit func(*Manifest)
 	}{
-		{"", func(m *Manifest) { m.Provenance.Schedule, m.Step = "7", 9 }},
-		{"", func(m *Manifest) { m.Config = []byte(`{"model": {"vocab":256}, "seed":1, "steps":300}`) }},
+		{"", func(m *Manifest) {
+			m.Provenance, m.Step = Provenance{Version: "v2", Schedule: "7", Faults: []string{"x"}}, 9
+		}},
+		{"", func(m *Manifest) {
+			m.Config = []byte(`{"model": {"vocab":256}, "data":"./a.txt", "weights":"/w", "seed":1, "steps":300}`)
+		}},
 		{"layout: dp=2 was saved, this run has dp=1: must be the same", func(m *Manifest) { m.Layout = "dp=1" }},
 		{"precision: bf16 was saved, this run has fp32: must be the same", func(m *Manifest) { m.Precision = "fp32" }},
 		{"model.vocab: 256 was saved, this run has 512: must be the same", func(m *Manifest) {
 			m.Config = bytes.Replace(m.Config, []byte("256"), []byte("512"), 1)
 		}},
 		{"seed: 1 was saved, this run has nothing: must be the same", func(m *Manifest) { m.Config = []byte(`{"model":{"vocab":256}}`) }},
-		{"corpus: aa was saved, this run has bb: must be the same", func(m *Manifest) { m.Corpus = "bb" }},
+		{"formats.masters: fp32 was saved, this run has fp64: must be the same", func(m *Manifest) { m.Formats["masters"] = "fp64" }},
+		{"data: a.txt (aa) was saved, this run has a.txt (bb): must be the same", func(m *Manifest) { m.Corpus = "bb" }},
+		{"weights: w (ee) was saved, this run has w (ff): must be the same", func(m *Manifest) { m.Weights = "ff" }},
+		{"weights: w (ee) was saved, this run has nothing: must be the same", func(m *Manifest) {
+			m.Weights, m.Config = "", bytes.Replace(m.Config, []byte(`"weights":"w",`), nil, 1)
+		}},
 		{"recipe: fixed was saved, this run has fast: must be the same", func(m *Manifest) { m.Recipe = "fast" }},
 		{"plans: * x:seq was saved, this run has nothing: must be the same", func(m *Manifest) { m.Plans = nil }},
 		{"library: sim-1 was saved, this run has sim-2: must be the same", func(m *Manifest) { m.Library = "sim-2" }},
@@ -265,6 +275,32 @@ func TestMatch(t *testing.T) {
 			continue
 		}
 		require.EqualError(t, err, c.want)
+	}
+	// A checkpoint from before weights had a digest says where they lay; that has to do.
+	old := base()
+	old.Weights = ""
+	require.NoError(t, old.Match(base()))
+	other := base()
+	other.Config = bytes.Replace(other.Config, []byte(`"w"`), []byte(`"v"`), 1)
+	require.EqualError(t, old.Match(other), "weights: w was saved, this run has v: must be the same")
+	require.NoError(t, base().Match(other))
+}
+
+// A manifest is one JSON object, even with the digest that fits.
+func TestManifestEndsWithItsBrace(t *testing.T) {
+	m := Manifest{Step: 3, Layout: "dp=1", Config: []byte(`{}`), Files: []RankFile{{Name: rankFile(0)}}}
+	good, err := m.encode()
+	require.NoError(t, err)
+	for _, c := range []struct{ more, want string }{{"", ""}, {" \n\t", ""}, {"}", "is no manifest: 1 bytes after its closing brace"}, {"{}\n", "is no manifest: 2 bytes"},
+		{"\x00", "is no manifest: 1 bytes"}} {
+		b := bytes.Replace(append(bytes.Clone(good), c.more...), []byte(m.Digest), []byte(noDigest), 1)
+		b = bytes.Replace(b, []byte(noDigest), []byte(hash(b)), 1)
+		_, err := DecodeManifest(b)
+		if c.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, c.want)
 	}
 }
 

@@ -25,7 +25,12 @@ type gathering struct {
 
 // Assemble puts the state together. What several ranks have must be the same bits.
 func (c *Checkpoint) Assemble() (*Whole, error) {
-	found := map[string]*gathering{}
+	found, have := map[string]*gathering{}, map[string]int{}
+	for _, f := range c.Files {
+		for _, e := range f.Tensors {
+			have[e.Name] += elements(e.Shape)
+		}
+	}
 	for rank, f := range c.Files {
 		for i, e := range f.Tensors {
 			if e.Place == nil {
@@ -40,7 +45,7 @@ func (c *Checkpoint) Assemble() (*Whole, error) {
 			g := found[name]
 			if g == nil {
 				var err error
-				if g, err = begin(t, place); err != nil {
+				if g, err = begin(t, place, have[e.Name]); err != nil {
 					return nil, bad(err)
 				}
 				if found[name] = g; e.Place.Stream != "" {
@@ -59,10 +64,14 @@ func (c *Checkpoint) Assemble() (*Whole, error) {
 	return collect(found)
 }
 
-func begin(t Tensor, p Place) (*gathering, error) {
+// begin makes room for a tensor of which all ranks together have so many elements.
+func begin(t Tensor, p Place, have int) (*gathering, error) {
 	_, _, whole, err := p.part()
 	if err != nil {
 		return nil, err
+	}
+	if whole > have {
+		return nil, fmt.Errorf("shape %v: has %d elements, and the ranks' files together %d", p.Whole, whole, have)
 	}
 	size := len(t.data) / max(t.Len(), 1)
 	return &gathering{Tensor{Name: t.Name, Shape: p.Whole, format: t.format, data: make([]byte, whole*size)}, make([]int32, whole)}, nil

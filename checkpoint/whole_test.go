@@ -114,9 +114,20 @@ func TestAssembleRefuses(t *testing.T) {
 			return x
 		}},
 		{`tensor "rng.x": rank00001.safetensors and rank00003.safetensors hold other bits`, nil},
-		{`tensor "w.m": no rank's file has element 10`, func(rank int, x []Tensor) []Tensor {
+		{`tensor "w.m" of rank00000.safetensors: shape [3 4]: has 12 elements, and the ranks' files together 10`, func(rank int, x []Tensor) []Tensor {
 			if rank == 3 {
 				return x[1:]
+			}
+			return x
+		}},
+		{`tensor "w.m": no rank's file has element 10`, func(rank int, x []Tensor) []Tensor {
+			if rank == 3 { // what rank 1 has
+				again, p := device.NewTensor(lowp.FP32, 4), *x[0].place
+				for i, v := range []float64{2, 3, 6, 7} {
+					again.Set(i, v)
+				}
+				p.Lo = 0
+				x[0] = Of("w.m", again).At(p)
 			}
 			return x
 		}},
@@ -128,6 +139,10 @@ func TestAssembleRefuses(t *testing.T) {
 			if rank == 2 {
 				x[0] = x[0].At(Place{Whole: []int{4, 3}})
 			}
+			return x
+		}},
+		{`tensor "w.m" of rank00000.safetensors: shape [2147483647]: has 2147483647 elements, and the ranks' files together 12`, func(_ int, x []Tensor) []Tensor {
+			x[0] = x[0].At(Place{Whole: []int{2147483647}}) // 17 GB, of a file of a few bytes
 			return x
 		}},
 		{`tensor "w.m" of rank00000.safetensors: shape [2147483647 2]: must have from 1 to`, func(_ int, x []Tensor) []Tensor {

@@ -39,6 +39,7 @@ type rank struct {
 	micro    int
 	phase    Phase
 	err      error
+	running  *Call // whose body runs
 }
 
 // Options are what a Device is made with.
@@ -75,6 +76,9 @@ func (d *Device) Enter(phase Phase) { d.phase = phase }
 
 // Place is the rank's on the grid.
 func (d *Device) Place() Coord { return d.at }
+
+// Running is the Call whose body runs, or whose body ended the run; nil: none.
+func (d *Device) Running() *Call { return d.running }
 
 // Rank is the number of the rank.
 func (d *Device) Rank() int { return d.index }
@@ -167,7 +171,9 @@ func (c *Call) Do() { c.dev.run(c) }
 // the outputs' formats, and signs them with the Call's name.
 func execute(c *Call) {
 	if c.Body != nil {
+		c.dev.running = c
 		c.Body(c)
+		c.dev.running = nil
 	}
 	if c.Kind == Module { // a boundary shows what its Calls wrote
 		return

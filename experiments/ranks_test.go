@@ -204,19 +204,3 @@ func TestACollectiveIsARootOfItsOwn(t *testing.T) {
 		require.Equal(t, "origin", rank.Verdict)
 	}
 }
-
-// A panic is made an error where bits were flipped, and nowhere else.
-func TestOnlyFlippedBitsExcuseACrash(t *testing.T) {
-	crash := func(faults ...string) (err error) {
-		s := Spec{Faults: faults}
-		defer s.crashed(&err)
-		panic("an index")
-	}
-	require.EqualError(t, crash("order@x k=seq", "flip@x elem=1"), `--inject "flip@x elem=1": the run cannot go on: an index`)
-	require.PanicsWithValue(t, "an index", func() { _ = crash("order@x k=seq") })
-	require.PanicsWithValue(t, struct{}{}, func() {
-		s, err := Spec{Faults: []string{"flip@x"}}, error(nil)
-		defer s.crashed(&err)
-		panic(struct{}{})
-	}, "the world's own")
-}

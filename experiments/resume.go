@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
+	"firstbit/trace"
+	"firstbit/train"
 	"firstbit/tune"
 )
 
@@ -51,19 +54,30 @@ func (s *Spec) state(corpus *data.Corpus) (*checkpoint.Saver, error) {
 		return nil, err
 	}
 	m.Layout, m.Recipe, m.Plans, m.Library = s.Layout.String(), s.Recipe, append([]string{}, s.Plans...), device.DefaultLibrary
-	m.Provenance = checkpoint.Provenance{Schedule: s.Schedule.String(), Faults: append([]string{}, s.Faults...)}
+	m.Provenance = checkpoint.Provenance{Version: trace.Version(), Schedule: s.Schedule.String(), Faults: append([]string{}, s.Faults...)}
 	after := 0
 	if s.Resume != "" {
 		if err := s.open(&m); err != nil {
 			return nil, err
 		}
 		after = s.resumed.Step
-		m.Provenance.Previous = s.resumed.Digest
+		m.Provenance.Previous, m.Provenance.Faults = s.resumed.Digest, union(s.resumed.Provenance.Faults, s.Faults)
 	}
 	if s.Save.Dir == "" {
 		return nil, nil
 	}
 	return checkpoint.NewSaver(s.Save.Dir, s.Save.Keep, s.Layout.World(), after, m)
+}
+
+// union is a, and what b has besides.
+func union(a, b []string) []string {
+	all := append([]string{}, a...)
+	for _, x := range b {
+		if !slices.Contains(all, x) {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 func (s *Spec) open(run *checkpoint.Manifest) error {
@@ -128,24 +142,58 @@ func (s *Spec) resharded(ranks []*session) string {
 	return text
 }
 
+// notes are about a run that continues.
+func (s *Spec) notes(o *Outcome) (notes []string) {
+	if s.resumed == nil {
+		return nil
+	}
+	if by, is := s.resumed.Provenance.Version, trace.Version(); by != "" && by != is {
+		notes = append(notes, fmt.Sprintf("checkpoint %s was saved by firstbit %s, this is %s", s.resumed.Dir, by, is))
+	}
+	if s.Trace.Level > trace.Off && len(o.Steps) > 0 && o.Steps[0].Step < s.resumed.Step {
+		notes = append(notes, fmt.Sprintf("the run went back to step %d: its trace goes on after step %d, that of the checkpoint", o.Steps[0].Step, s.resumed.Step))
+	}
+	return notes
+}
+
 // restore takes over a rank's part of a checkpoint, with the faults that are around.
-func (r *session) restore(c *checkpoint.Checkpoint, whole *checkpoint.Whole, rank int) error {
-	var file *checkpoint.File
-	var err error
+func (r *session) restore(c *checkpoint.Checkpoint, whole *checkpoint.Whole, rank int) (err error) {
+	file := (*checkpoint.File)(nil)
 	if whole != nil {
 		file, r.anew, err = r.trainer.Reshard(c.Step, whole)
 	} else {
-		file, err = r.copied(c, rank)
+		file = c.Ranks[rank]
+	}
+	if err == nil {
+		err = r.trainer.CheckSaved(c.Manifest, file)
 	}
 	if err != nil {
-		return err
+		return c.Bad(rank, err)
+	}
+	if whole == nil {
+		if file, err = r.copied(c, rank); err != nil {
+			return err
+		}
 	}
 	r.around(c.Step, true)
 	if err := r.trainer.Restore(c.Step, file); err != nil {
-		return err
+		return r.restored(c, rank, err)
 	}
 	r.around(c.Step, false)
 	return nil
+}
+
+// restored puts what is wrong with a state down to the fault that changed it on its way, else to the checkpoint.
+func (r *session) restored(c *checkpoint.Checkpoint, rank int, err error) error {
+	var of *train.StateError
+	if errors.As(err, &of) {
+		for _, f := range r.injector.Faults {
+			if _, changed := f.Counts(); changed > 0 && f.Names(of.State) {
+				return fmt.Errorf("--inject %q: %w", f.Text, err)
+			}
+		}
+	}
+	return c.Bad(rank, err)
 }
 
 func (r *session) around(step int, early bool) {

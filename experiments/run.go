@@ -73,6 +73,9 @@ type Outcome struct {
 	// Resharded says what is another way than on the layout that was saved; empty: nothing, or it is the same layout.
 	Resharded string
 
+	// Notes are what else a user of a run that continues ought to know, a line each.
+	Notes []string
+
 	// NonFinite names the Call that first wrote a NaN or an infinity, if a metric shows one.
 	NonFinite string
 }

@@ -3,10 +3,8 @@ package experiments
 import (
 	"cmp"
 	"encoding/hex"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
@@ -61,7 +59,7 @@ func (s *Spec) run() (*Outcome, error) {
 		s.Begin()
 	}
 	ranks := make([]*session, world.World())
-	err = s.steps(world, corpus, out, ranks)
+	err = blame(s.steps(world, corpus, out, ranks), ranks)
 	whole := wholeSteps(ranks)
 	interrupted := err == nil && ranks[0].trainer.Done() < s.until()
 	switch {
@@ -75,7 +73,7 @@ func (s *Spec) run() (*Outcome, error) {
 		return nil, err
 	}
 	o := merge(ranks)
-	o.Unigram, o.Resharded = corpus.Unigram(), s.resharded(ranks)
+	o.Unigram, o.Resharded, o.Notes = corpus.Unigram(), s.resharded(ranks), s.notes(o)
 	if interrupted {
 		out.export.Release()
 		return o, s.interrupted(ranks[0].trainer.Done())
@@ -91,11 +89,17 @@ func (s *Spec) run() (*Outcome, error) {
 
 // steps assembles the ranks and runs their steps.
 func (s *Spec) steps(world *parallel.World, corpus *data.Corpus, out *outputs, ranks []*session) error {
+	if len(s.Faults) > 0 {
+		world.Crash = func(rank int, p any) error { return crashed(ranks[rank], p) }
+	}
 	var ready atomic.Int64
 	gate := newGate(s.Interrupt)
-	return world.Run(func(r parallel.Rank) (err error) {
-		defer s.crashed(&err)
-		if ranks[r.Index], err = s.assemble(r, corpus, out.tracer(r.Index)); err != nil {
+	return world.Run(func(r parallel.Rank) error {
+		run, err := s.begin(r.Index, out.tracer(r.Index))
+		if ranks[r.Index] = run; err != nil {
+			return err
+		}
+		if err := run.assemble(s, r, corpus); err != nil {
 			return err
 		}
 		if ready.Add(1) == int64(len(ranks)) && out.trace != nil { // the last to come sees all
@@ -103,7 +107,7 @@ func (s *Spec) steps(world *parallel.World, corpus *data.Corpus, out *outputs, r
 				return err
 			}
 		}
-		return ranks[r.Index].loop(s, r.Index, out.saver, gate)
+		return run.loop(s, r.Index, out.saver, gate)
 	})
 }
 
@@ -127,23 +131,6 @@ func (s *Spec) until() int {
 	return s.Config.Steps
 }
 
-// crashed makes an error of a panic, if bits were flipped: an index with another bit points where there is nothing, and what ends a program
-// on a machine ends the run here. Without a flip a panic is a mistake of ours, and stays one.
-func (s *Spec) crashed(err *error) {
-	p := recover()
-	at := slices.IndexFunc(s.Faults, func(text string) bool { return strings.HasPrefix(text, "flip@") })
-	switch p.(type) {
-	case nil:
-	case error, string:
-		if at < 0 {
-			panic(p)
-		}
-		*err = fmt.Errorf("--inject %q: the run cannot go on: %v", s.Faults[at], p)
-	default: // the world ends a rank that waits
-		panic(p)
-	}
-}
-
 // gatherMasters gives the first rank every master of a run that has ended: each rank has those of its own segments only.
 func gatherMasters(ranks []*session) {
 	to := ranks[0].trainer.Model.Params()
@@ -157,13 +144,13 @@ func gatherMasters(ranks []*session) {
 	}
 }
 
-// assemble chains memory(trace(tune(inject(run)))) around the device of a rank's trainer.
-func (s *Spec) assemble(rank parallel.Rank, corpus *data.Corpus, tracer *trace.Tracer) (*session, error) {
+// begin chains memory(trace(tune(inject(run)))) around the device of a rank.
+func (s *Spec) begin(rank int, tracer *trace.Tracer) (*session, error) {
 	c, err := s.choices()
 	if err != nil {
 		return nil, err
 	}
-	c.injector.Rank = rank.Index
+	c.injector.Rank = rank
 	run := &session{choices: c, tracer: tracer, outcome: &Outcome{}}
 	chain := []device.Middleware{c.injector.Memory}
 	if tracer != nil {
@@ -177,23 +164,28 @@ func (s *Spec) assemble(rank parallel.Rank, corpus *data.Corpus, tracer *trace.T
 		chain = append(chain, run.outcome.count)
 	}
 	if s.watch != nil {
-		chain = append(chain, s.watch(rank.Index))
+		chain = append(chain, s.watch(rank))
 	}
-	run.device = device.New(device.Options{Rank: rank.Index, At: s.Layout.At(rank.Index), Schedule: s.Schedule}, chain...)
-	if run.trainer, err = train.NewRank(s.Config, corpus, run.device, rank, s.Recipe == tune.Canonical); err != nil {
-		return nil, err
+	run.device = device.New(device.Options{Rank: rank, At: s.Layout.At(rank), Schedule: s.Schedule}, chain...)
+	return run, nil
+}
+
+// assemble builds the trainer on the device, and has it go on from a checkpoint if the run does.
+func (r *session) assemble(s *Spec, rank parallel.Rank, corpus *data.Corpus) (err error) {
+	if r.trainer, err = train.NewRank(s.Config, corpus, r.device, rank, s.Recipe == tune.Canonical); err != nil {
+		return err
 	}
-	run.trainer.Digest = s.Digest || s.Trace.Level > trace.Off
-	if tracer != nil {
-		run.trainer.StateAt = tracer.WantsState
-		run.parts = parts(run.trainer) // before a checkpoint brings values
+	r.trainer.Digest = s.Digest || s.Trace.Level > trace.Off
+	if r.tracer != nil {
+		r.trainer.StateAt = r.tracer.WantsState
+		r.parts = parts(r.trainer) // before a checkpoint brings values
 	}
 	if s.resumed != nil {
-		if err := run.restore(s.resumed, s.whole, rank.Index); err != nil {
-			return nil, s.resumed.Bad(rank.Index, err)
+		if err := r.restore(s.resumed, s.whole, rank.Index); err != nil {
+			return err
 		}
 	}
-	return run, run.err()
+	return r.err()
 }
 
 func (r *session) loop(s *Spec, rank int, saver *checkpoint.Saver, gate *gate) error {

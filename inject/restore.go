@@ -114,9 +114,18 @@ func (f *Fault) set(c *device.Call) {
 		f.fail(c, "elem=%d: the state has %d elements", f.Elem, t.Len())
 		return
 	}
+	if v := f.Value; t.I32() != nil && (v != math.Trunc(v) || v < math.MinInt32 || v > math.MaxInt32) {
+		f.fail(c, "value=%g: the state holds whole numbers from %d to %d", v, math.MinInt32, math.MaxInt32)
+		return
+	}
 	was := t.Bits(f.Elem)
 	t.Set(f.Elem, f.Value)
 	f.act(t.Bits(f.Elem) != was)
+}
+
+// Names tells whether the fault's GLOBs name a state.
+func (f *Fault) Names(state string) bool {
+	return device.Glob(f.Glob, state) || f.with != "" && device.Glob(f.with, state)
 }
 
 // Copies tells whether a rank restores a state that another saved, and which one's.

@@ -58,7 +58,7 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name   string
 		v, max int
-	}{{"steps", c.Steps, 1 << 30}, {"batch", c.Batch, 1 << 20}, {"micro", c.Micro, 1 << 20}, {"seq", c.Seq, 1 << 20},
+	}{{"steps", c.Steps, maxSteps}, {"batch", c.Batch, 1 << 20}, {"micro", c.Micro, 1 << 20}, {"seq", c.Seq, 1 << 20},
 		{"cluster.ranks_per_node", c.Cluster.RanksPerNode, parallel.MaxRanks}, {"cluster.bucket", c.Cluster.Bucket, 1 << 30}} {
 		if f.v < 1 || f.v > f.max {
 			return fmt.Errorf("%s: %d: must be from 1 to %d", f.name, f.v, f.max)

@@ -4,14 +4,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 
 	"github.com/zeebo/xxh3"
 
 	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
-	"firstbit/lowp"
+	"firstbit/model"
 )
 
 // Names of the states that are numbers of the trainer, not tensors of the model.
@@ -30,15 +29,6 @@ func (t *Trainer) saved() []State {
 	return append(t.States(), State{stepState, numberTensor(int64(t.step))}, State{optimStepState, numberTensor(int64(t.updates))})
 }
 
-// numberTensor is a 64-bit number as two int32, the low half first.
-func numberTensor(n int64) *device.Tensor {
-	t := device.NewTensor(lowp.INT32, 2)
-	t.I32()[0], t.I32()[1] = int32(n), int32(n>>32)
-	return t
-}
-
-func numberOf(t *device.Tensor) int64 { return int64(t.I32()[1])<<32 | int64(uint32(t.I32()[0])) }
-
 // Save is all that a checkpoint carries of this rank, to be written before the next step.
 func (t *Trainer) Save() []checkpoint.Tensor {
 	states := t.saved()
@@ -53,7 +43,8 @@ func (t *Trainer) Save() []checkpoint.Tensor {
 var restoreKernel = &device.Kernel{Name: "restore"}
 
 // Restore takes over what Save returned after a step, tensor by tensor through the door, and makes the weights of the masters, and their copies, again. A
-// file that lacks one, or has another, is refused and changes nothing.
+// file that lacks one, or has another, is refused and changes nothing. What a fault may have made of them on their way is refused where no
+// run can have it: see counters.go.
 func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 	states := t.saved()
 	from := make([]checkpoint.Tensor, len(states))
@@ -64,16 +55,16 @@ func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 			x, ok = f.Tensor(stepState)
 		}
 		if !ok {
-			return fmt.Errorf("tensor %q: is missing", s.Name)
+			return wrong(s.Name, "is missing")
 		}
 		if err := x.Fits(s.Tensor); err != nil {
-			return err
+			return &StateError{s.Name, err}
 		}
 		from[i], known[s.Name] = x, true
 	}
 	for _, x := range f.Tensors {
 		if !known[x.Name] {
-			return fmt.Errorf("tensor %q: the run has no place for it", x.Name)
+			return wrong(x.Name, "the run has no place for it")
 		}
 	}
 	t.dev.At(step, 0, device.Load)
@@ -82,13 +73,8 @@ func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 		c.Update("value", s.Tensor)
 		c.Body = func(*device.Call) { from[i].CopyTo(s.Tensor) }
 		c.Do()
-		switch s.Name {
-		case positionState:
-			t.consumed = numberOf(s.Tensor)
-		case stepState:
-			t.step = int(numberOf(s.Tensor))
-		case optimStepState:
-			t.updates = int(numberOf(s.Tensor))
+		if err := t.adopt(s); err != nil {
+			return err
 		}
 	}
 	t.Optim.Gather(t.dev.In("weights"))
@@ -117,5 +103,13 @@ func (c Config) Manifest(corpus *data.Corpus) (checkpoint.Manifest, error) {
 	}
 	sum := xxh3.Hash128(b).Bytes()
 	m.Corpus = hex.EncodeToString(sum[:])
-	return m, nil
+	if c.Weights == "" {
+		return m, nil
+	}
+	of, err := model.New(c.Model, format)
+	if err != nil {
+		return m, err
+	}
+	m.Weights, err = checkpoint.DigestWeights(c.Weights, of)
+	return m, err
 }

@@ -36,7 +36,7 @@ func (t *Trainer) States() []State {
 		if r.Shared {
 			continue
 		}
-		s = append(s, State{r.Scope + ".bias", r.Bias}, State{r.Scope + ".tokens", r.Tokens})
+		s = append(s, State{r.Scope + ".bias", r.Bias}, State{r.Scope + tokensState, r.Tokens})
 	}
 	s = append(s, t.scales()...)
 	for _, stream := range t.weights.Streams() {

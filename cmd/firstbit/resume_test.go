@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,6 +222,47 @@ func TestResumeRefusals(t *testing.T) {
 	require.Equal(t, exitBad, code)
 	require.Contains(t, stderr, path+": tensor ")
 	require.Contains(t, stderr, "step000001 is whole")
+}
+
+// A run goes on with the corpus and the weights that it had, wherever they lie now, and with no others.
+func TestResumeGoesByContents(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile("a.txt", []byte(strings.Repeat("some text; ", 99)), 0o644))
+	require.NoError(t, os.WriteFile("b.txt", []byte(strings.Repeat("other text ", 99)), 0o644))
+	train := func(args ...string) (int, string) {
+		t.Helper()
+		code, _, stderr := firstbit(t, append([]string{"train", "--preset", "pico"}, args...)...)
+		return code, stderr
+	}
+	for _, args := range [][]string{{"--steps", "1", "--export", "w"}, {"--steps", "2", "--export", "v"},
+		{"--steps", "1", "--data", "a.txt", "--weights", "w", "--save", "ck"}} {
+		code, stderr := train(args...)
+		require.Zero(t, code, stderr)
+	}
+	require.NoError(t, os.CopyFS("other", os.DirFS("w")))
+	require.NoError(t, os.Symlink("a.txt", "c.txt"))
+	for _, c := range []struct{ data, weights, want string }{
+		{"a.txt", "w", ""},
+		{"./a.txt", "./w/", ""},
+		{filepath.Join(here, "a.txt"), filepath.Join(here, "w"), ""},
+		{"c.txt", "other", ""},
+		{"b.txt", "w", `^firstbit: checkpoint ck/step000001: data: a.txt \([0-9a-f]{32}\) was saved, this run has b.txt \([0-9a-f]{32}\): must be the same\n$`},
+		{"", "w", `data: a.txt \([0-9a-f]{32}\) was saved, this run has [0-9a-f]{32}: must be the same`},
+		{"a.txt", "v", `weights: w \([0-9a-f]{32}\) was saved, this run has v \([0-9a-f]{32}\): must be the same`},
+		{"a.txt", "", `weights: w \([0-9a-f]{32}\) was saved, this run has nothing: must be the same`},
+	} {
+		args := []string{"--steps", "2", "--resume", "ck"}
+		for _, x := range [][]string{{"--data", c.data}, {"--weights", c.weights}} {
+			if x[1] != "" {
+				args = append(args, x...)
+			}
+		}
+		code, stderr := train(args...)
+		require.Equal(t, c.want != "", code == exitBad, stderr)
+		require.Regexp(t, c.want, stderr)
+	}
 }
 
 // What no recipe promises goes on when asked to, and says what is another way.

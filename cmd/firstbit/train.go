@@ -198,7 +198,7 @@ func warnOf(o *experiments.Outcome, warn io.Writer) {
 			fmt.Fprintf(warn, "firstbit: --inject %q: acted %d× and left the same bits\n", f.Spec, f.Acted)
 		}
 	}
-	for _, note := range []string{o.Resharded, o.NonFinite} {
+	for _, note := range append([]string{o.Resharded, o.NonFinite}, o.Notes...) {
 		if note != "" {
 			fmt.Fprintf(warn, "firstbit: %s\n", note)
 		}

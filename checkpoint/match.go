@@ -1,0 +1,155 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"firstbit/model"
+	"firstbit/parallel"
+)
+
+// Match reports the first thing in which a run differs from the one that was saved. The number of steps may.
+func (m *Manifest) Match(run *Manifest) error {
+	if m.Layout != run.Layout {
+		return mustBeSame(difference{name: "layout", was: m.Layout, is: run.Layout})
+	}
+	return m.match(run)
+}
+
+// Recut tells whether a run ends the stages of the same layers elsewhere.
+func (m *Manifest) Recut(run *Manifest) bool {
+	was, is := pattern(m), pattern(run)
+	return was != is && model.Uncut(was) == model.Uncut(is)
+}
+
+// pattern is that of the model, empty where a configuration has none.
+func pattern(m *Manifest) string {
+	config, err := flatten(m.Config)
+	if err != nil {
+		return "" // Match says so
+	}
+	return config[patternField]
+}
+
+const patternField = "model.pattern"
+
+// MatchMoved is Match for a run of another layout: stages may end elsewhere, and microbatches may be others too, if they are as many
+// samples a step.
+func (m *Manifest) MatchMoved(run *Manifest) error {
+	was, err := samples(m)
+	if err != nil {
+		return err
+	}
+	is, err := samples(run)
+	if err != nil {
+		return err
+	}
+	if was != is {
+		return mustBeSame(difference{name: "batch·micro·dp", was: fmt.Sprint(was), is: fmt.Sprint(is)})
+	}
+	may := []string{"batch", "micro"}
+	if m.Recut(run) {
+		may = append(may, patternField)
+	}
+	return m.match(run, may...)
+}
+
+// samples is the number of samples of a step.
+func samples(m *Manifest) (int, error) {
+	l, err := parallel.ParseLayout(m.Layout)
+	if err != nil {
+		return 0, err
+	}
+	var c struct{ Batch, Micro int }
+	if err := json.Unmarshal(m.Config, &c); err != nil {
+		return 0, fmt.Errorf("config: %w", err)
+	}
+	return c.Batch * c.Micro * l.DP, nil
+}
+
+// difference is a field of two manifests.
+type difference struct {
+	name, was, is string
+	at            [2]string // where what has these digests lies
+}
+
+func mustBeSame(d difference) error {
+	return fmt.Errorf("%s: %s was saved, this run has %s: must be the same", d.name, said(d.was, d.at[0]), said(d.is, d.at[1]))
+}
+
+func said(value, at string) string {
+	switch {
+	case value == "":
+		return "nothing"
+	case at != "":
+		return fmt.Sprintf("%s (%s)", at, value)
+	}
+	return value
+}
+
+// match compares all but the layout, the number of steps, and what else may differ. Corpus and weights are compared by what they hold,
+// wherever that lies.
+func (m *Manifest) match(run *Manifest, may ...string) error {
+	was, err := flatten(m.Config)
+	if err != nil {
+		return err
+	}
+	is, err := flatten(run.Config)
+	if err != nil {
+		return err
+	}
+	held := []difference{{"data", m.Corpus, run.Corpus, [2]string{was["data"], is["data"]}}}
+	if m.Weights != "" || was["weights"] == "" { // else the checkpoint says where they lay, and not what they were
+		held = append(held, difference{"weights", m.Weights, run.Weights, [2]string{was["weights"], is["weights"]}})
+	}
+	for _, d := range held {
+		may = append(may, d.name)
+	}
+	fields := append([]difference{{name: "precision", was: m.Precision, is: run.Precision}}, held...) // first: the shape follows from weights
+	both := maps.Clone(was)
+	maps.Copy(both, is)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		if name != "steps" && !slices.Contains(may, name) {
+			fields = append(fields, difference{name: name, was: was[name], is: is[name]})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(run.Formats)) {
+		fields = append(fields, difference{name: "formats." + name, was: m.Formats[name], is: run.Formats[name]})
+	}
+	fields = append(fields, difference{name: "recipe", was: m.Recipe, is: run.Recipe},
+		difference{name: "plans", was: strings.Join(m.Plans, ", "), is: strings.Join(run.Plans, ", ")}, difference{name: "library", was: m.Library, is: run.Library})
+	for _, f := range fields {
+		if f.was != f.is {
+			return mustBeSame(f)
+		}
+	}
+	return nil
+}
+
+// flatten lists a JSON object's values by path.
+func flatten(text []byte) (map[string]string, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	flat := map[string]string{}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		object, ok := v.(map[string]any)
+		if !ok {
+			flat[path] = fmt.Sprint(v)
+			return
+		}
+		for name, v := range object { // into a map: order reaches nothing
+			walk(strings.TrimPrefix(path+"."+name, "."), v)
+		}
+	}
+	walk("", v)
+	return flat, nil
+}

@@ -1,0 +1,67 @@
+package experiments
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/device"
+	"firstbit/parallel"
+	"firstbit/train"
+)
+
+// Whatever a fault leads to ends in one line that names it: where memory would be taken for it too, and an endless loop begun.
+func TestCrashesOfFaults(t *testing.T) {
+	for _, c := range []struct{ layout, fault, want string }{
+		{"dp=1", "flip@layers.2.moe.router.topk elem=1 bit=5", "fwd layers.2.moe.permute of step 1: runtime error: index out of range"},
+		{"dp=1", "alias@layers.2.moe.router.topk with=layers.2.moe.permute step=1", "fwd layers.2.moe.permute of step 1: runtime error: index out of range"},
+		{"dp=1", "flip@grads.accumulate out=order elem=1 bit=24", "train: microbatch 16777217 completes: must be from 0 to 1"},
+		{"dp=1", "flip@grads.accumulate out=order elem=0 bit=31", "train: microbatch -2147483648 completes"},
+		{"dp=1", "flip@grads.accumulate out=order elem=0 bit=0", "device: the path of this Call was used before"},
+		{"ep=2,etp=2", "flip@*.dispatch.split out=parts bit=30", "moe: layers.2.moe.dispatch.split: parts[0] is 107374"},
+		{"ep=2,etp=2", "flip@*.dispatch.split out=parts bit=31", "moe: layers.2.moe.dispatch.split: parts[0] is -214748"},
+		{"ep=2,etp=2", "flip@layers.2.moe.dispatch.split out=receive elem=1 bit=30", "moe: layers.2.moe.dispatch.split: receive[1] is 107374"},
+		{"ep=2", "flip@layers.2.moe.dispatch.split out=send bit=31", "send[0] is -214748"},
+		{"ep=2", "flip@layers.2.moe.dispatch.split out=receive bit=0", "parallel: ranks of group dp meet in different calls"},
+		{"ep=2", "flip@embed.gather phase=bwd", ""}, // never occurs
+		{"ep=2", "flip@layers.2.moe.dispatch.split out=parts bit=0", "fwd layers.2.moe.dispatch.sort of step 1: runtime error: index out of range"},
+	} {
+		l, err := parallel.ParseLayout(c.layout)
+		require.NoError(t, err)
+		s := Spec{Config: train.Pico(), Layout: l, Faults: []string{c.fault}, Load: true}
+		s.Config.Steps, s.Config.Micro = 2, 2
+		_, err = Run(s)
+		if c.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, `--inject "`+c.fault+`": the run cannot go on: `)
+		require.ErrorContains(t, err, c.want)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+// A panic is put down to faults that acted, and to no others: then it is a mistake of ours and stays a panic.
+func TestOnlyFaultsThatActedExcuseACrash(t *testing.T) {
+	run := func(faults ...string) error {
+		s := Spec{Config: train.Pico(), Faults: faults}
+		s.Config.Steps = 1
+		s.watch = func(int) device.Middleware {
+			return func(next device.Runner) device.Runner {
+				return func(c *device.Call) {
+					if next(c); c.ID.Path == "layers.2.norm" && c.ID.Phase == device.Fwd {
+						panic("our mistake")
+					}
+				}
+			}
+		}
+		_, err := Run(s)
+		return err
+	}
+	require.EqualError(t, run("order@layers.1.attn k=reverse", "flip@layers.1.norm", "flip@layers.2.norm.dx phase=bwd"), `--inject "flip@layers.1.norm": the run cannot go on: our mistake`)
+	require.EqualError(t, run("flip@layers.1.norm", "order@layers.0.norm d=reverse"),
+		`--inject "flip@layers.1.norm", "order@layers.0.norm d=reverse": the run cannot go on: our mistake`)
+	for _, idle := range []string{"flip@layers.3.norm", "alias@layers.0.norm with=nothing", "order@layers.0.norm d=seq", "drop@embed.w"} {
+		require.Panics(t, func() { _ = run(idle) }, idle)
+	}
+}

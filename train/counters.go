@@ -1,0 +1,90 @@
+package train
+
+import (
+	"fmt"
+	"strings"
+
+	"firstbit/checkpoint"
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+// Counters say how far a run has come. A restore may bring wrong ones, and the run goes on as a program would; one that no run
+// can have is refused, since what it counts is an index and a loop's bound to others.
+
+// maxSteps bounds the steps of a run.
+const maxSteps = 1 << 30
+
+// maxConsumed bounds the samples consumed: above it a scalar is not exact.
+const maxConsumed = 1 << 53
+
+const tokensState = ".tokens" // of a router, behind its scope
+
+// StateError is about a state of a restore.
+type StateError struct {
+	State string
+	error
+}
+
+func wrong(state, format string, a ...any) error {
+	return &StateError{state, fmt.Errorf("tensor %q: "+format, append([]any{state}, a...)...)}
+}
+
+// adopt takes over the counter in a state that was restored, if it is one.
+func (t *Trainer) adopt(s State) (err error) {
+	within := func(most int64) int64 {
+		n := numberOf(s.Tensor)
+		if n < 0 || n > most {
+			err = wrong(s.Name, "is %d: must be from 0 to %d", n, most)
+		}
+		return n
+	}
+	switch {
+	case s.Name == positionState:
+		t.consumed = within(maxConsumed)
+	case s.Name == stepState:
+		t.step = int(within(int64(t.Steps - 1)))
+	case s.Name == optimStepState:
+		t.updates = int(within(maxSteps))
+	case strings.HasSuffix(s.Name, tokensState):
+		for e, n := range s.I32() {
+			if n < 0 || int(n) > t.Tokens() {
+				return wrong(s.Name, "has %d for expert %d: must be from 0 to %d, the tokens of a step", n, e, t.Tokens())
+			}
+		}
+	}
+	return err
+}
+
+// CheckSaved reports a counter of a rank's file that is not what it was when the checkpoint was saved, by its manifest. Where faults were
+// injected before, or it is not said whether, only the step has to be.
+func (t *Trainer) CheckSaved(m *checkpoint.Manifest, f *checkpoint.File) error {
+	step := int64(m.Step)
+	want := []struct {
+		state string
+		n     int64
+	}{{stepState, step}}
+	if m.Provenance.Version != "" && len(m.Provenance.Faults) == 0 {
+		want = append(want, want[0], want[0])
+		want[1].state = optimStepState
+		want[2].state, want[2].n = positionState, step*int64(t.Batch*t.Microbatches())
+	}
+	for _, w := range want {
+		x, ok := f.Tensor(w.state)
+		if n := numberTensor(0); ok && x.Fits(n) == nil { // else Restore says so
+			if x.CopyTo(n); numberOf(n) != w.n {
+				return wrong(w.state, "is %d: must be %d after step %d", numberOf(n), w.n, m.Step)
+			}
+		}
+	}
+	return nil
+}
+
+// numberTensor is a 64-bit number as two int32, the low half first.
+func numberTensor(n int64) *device.Tensor {
+	t := device.NewTensor(lowp.INT32, 2)
+	t.I32()[0], t.I32()[1] = int32(n), int32(n>>32)
+	return t
+}
+
+func numberOf(t *device.Tensor) int64 { return int64(t.I32()[1])<<32 | int64(uint32(t.I32()[0])) }
