@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand"
@@ -19,12 +20,30 @@ import (
 	"firstbit/verify"
 )
 
-const asProgram = "FIRSTBIT_TEST_AS_PROGRAM"
+const (
+	asProgram = "FIRSTBIT_TEST_AS_PROGRAM"
+	asStuck   = "FIRSTBIT_TEST_AS_STUCK" // one that does not end when it is asked to
+)
+
+func stuck() int {
+	err := interruptible(func(ctx context.Context) error {
+		fmt.Println("begun")
+		<-ctx.Done()
+		fmt.Println("asked")
+		time.Sleep(time.Hour)
+		return nil
+	}, again)
+	fmt.Println(err)
+	return exitBad
+}
 
 // The tests' own binary is the program for those that need another process.
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	if os.Getenv(asStuck) != "" {
+		os.Exit(stuck())
 	}
 	os.Exit(m.Run())
 }
