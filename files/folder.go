@@ -38,18 +38,22 @@ func ClaimEmpty(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := f.Names()
-	if err == nil && len(names) > 0 {
-		err = errors.New("is not empty: name a new folder")
-	}
-	if err == nil {
-		err = f.Probe()
+	if err = f.Probe(); err == nil {
+		err = f.empty()
 	}
 	if err != nil {
 		f.Release()
 		return nil, err
 	}
 	return f, nil
+}
+
+func (f *Folder) empty() error {
+	names, err := f.Names()
+	if err == nil && len(names) > 0 {
+		err = errors.New("is not empty: name a new folder")
+	}
+	return err
 }
 
 // claim tries again when the folder goes meanwhile: a run that fails removes what it made.
@@ -122,14 +126,18 @@ func (f *Folder) Names() ([]string, error) {
 	return names, nil
 }
 
-// temporary is how the names of what is written begin until it is whole.
-const temporary = ".firstbit-"
+// What is written begins under a name of temporary, until it is whole. The probe's is fixed, so that the next run removes what a killed one left.
+const (
+	temporary = ".firstbit-"
+	probe     = temporary + "probe"
+)
 
 // Probe reports why nothing can be written into the folder; nil: it can.
 func (f *Folder) Probe() error {
-	at, err := os.MkdirTemp(f.Dir, temporary)
-	if err == nil {
-		err = os.Remove(at)
+	at := filepath.Join(f.Dir, probe)
+	err := os.Mkdir(at, 0o777)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = removeFolder(at)
 	}
 	return Reason(err)
 }

@@ -97,6 +97,15 @@ func TestClaimEmpty(t *testing.T) {
 	require.EqualError(t, err, "invalid argument")
 	f, err := ClaimEmpty(filepath.Join(root, "new"))
 	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(f.Dir, probe), 0o700))
+	f.lock.release() // as if it had been killed there
+	f.made = nil
+	f, err = ClaimEmpty(f.Dir)
+	require.NoError(t, err)
+	f.Release()
+	require.NoError(t, os.Remove(f.Dir), "nothing is in it")
+	f, err = ClaimEmpty(f.Dir)
+	require.NoError(t, err)
 	f.Release()
 	require.NoDirExists(t, f.Dir)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -110,14 +109,8 @@ func (r Run) describe(dir string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, "run.json")
-	err = os.WriteFile(path+".tmp", text, 0o644)
-	if err == nil {
-		err = os.Rename(path+".tmp", path)
-	}
-	if err != nil {
-		_ = os.Remove(path + ".tmp") // the first error tells
-		return fmt.Errorf("trace %s: %w", dir, files.Reason(err))
+	if err := files.Write(filepath.Join(dir, "run.json"), text); err != nil {
+		return fmt.Errorf("trace %s: %w", dir, err)
 	}
 	return nil
 }
@@ -180,8 +173,8 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, append(b, '\n'), 0o644); err != nil {
-		return fmt.Errorf("trace %s: %w", filepath.Dir(path), files.Reason(err))
+	if err := files.Write(path, append(b, '\n')); err != nil {
+		return fmt.Errorf("trace %s: %w", filepath.Dir(path), err)
 	}
 	return nil
 }
