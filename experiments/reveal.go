@@ -98,14 +98,17 @@ func Reveal(kernel, plan string, n int, s device.Schedule) (reduce.Revealed, red
 		}
 		var policies []*tune.Policy
 		if plan != "" {
-			p, err := tune.ParsePolicy(r.label + " " + plan)
+			p, err := reduce.ParsePlan(plan)
+			if err == nil && p.Empty() {
+				err = fmt.Errorf("--plan %q: names nothing to choose", plan)
+			}
 			if err != nil {
 				return none, reduce.Plan{}, err
 			}
-			policies = append(policies, p)
+			policies = append(policies, &tune.Policy{Glob: r.label, Plan: p})
 		}
 		if n < 1 || n > maxReveal {
-			return none, reduce.Plan{}, fmt.Errorf("n = %d: must be from 1 to %d", n, maxReveal)
+			return none, reduce.Plan{}, fmt.Errorf("-n %d: must be from 1 to %d", n, maxReveal)
 		}
 		return r.reveal(policies, n, s)
 	}

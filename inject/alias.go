@@ -1,41 +1,10 @@
 package inject
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"firstbit/device"
-	"firstbit/trace"
 )
-
-func (f *Fault) parseAlias(pairs []string) error {
-	f.Rank = allRanks
-	for _, pair := range pairs {
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return fmt.Errorf("%q: must be key=value", pair)
-		}
-		var err error
-		switch key {
-		case "with":
-			f.with = value
-		case "step":
-			f.Steps, err = trace.ParseSet(value)
-		case "rank":
-			f.Rank, err = number(value, 1<<20)
-		default:
-			return unknownKey(key, "with", "step", "rank")
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	if f.with == "" {
-		return fmt.Errorf("with: must be a GLOB of the Calls that share the memory")
-	}
-	return nil
-}
 
 // alias lays the output of a Call that is about to run where those of the others lie. A Call alone in the memory is not changed.
 func (f *Fault) alias(c *device.Call) {

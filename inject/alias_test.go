@@ -55,7 +55,7 @@ func TestAliasSharesMemory(t *testing.T) {
 	}
 	_, _, err := after("alias@a.one with=a.two", lowp.BF16, 2, 2)
 	require.ErrorContains(t, err, "writes bf16, and fp32 lies in the memory")
-	for fault, want := range map[string]string{"alias@a": "with: must be a GLOB", "alias@a with": "must be key=value", "alias@a with=b bit=1": "unknown key",
+	for fault, want := range map[string]string{"alias@a": "with: must be given", "alias@a with": "must be KEY=VALUE", "alias@a with=b bit=1": "unknown key",
 		"alias@a with=b rank=x": "rank: "} {
 		_, err := Parse(fault)
 		require.ErrorContains(t, err, want)

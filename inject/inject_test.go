@@ -34,16 +34,18 @@ func TestParseRestore(t *testing.T) {
 		require.Equal(t, device.Load, f.Phase)
 	}
 	for bad, want := range map[string]string{
-		"drop@x step=3":           `unknown key "step": must be rank`,
-		"drop@x rank":             `"rank": must be key=value`,
-		"set@x":                   "value: must be given",
-		"set@x value=one":         `value: "one": must be a number`,
-		"set@x value=NaN":         `value: "NaN": must be a number`,
-		"set@x value=1 elem=-1":   `elem: "-1": must be a number from 0`,
-		"copy@x from=no":          `from: "no": must be a number from 0`,
-		"seed@x when=later":       `when: "later": must be before or after`,
-		"draw@x when=after elem=": `unknown key "elem": must be one of when, rank`,
-		"lose@x":                  "must be one of flip, order, alias, drop, set, copy, seed, draw",
+		"drop@x step=3":            `unknown key "step": must be rank`,
+		"drop@x rank":              `"rank": must be KEY=VALUE`,
+		"set@x":                    "value: must be given",
+		"set@x value=one":          `value: "one": must be a number`,
+		"set@x value=NaN":          `value: "NaN": must be a number`,
+		"set@x value=1 elem=-1":    `elem: "-1": must be a number from 0`,
+		"copy@x from=no":           `from: "no": must be a number from 0`,
+		"seed@x when=later":        `when: "later": did you mean after? must be one of before, after`,
+		"draw@x when=after elem=1": `unknown key "elem": must be one of when, rank`,
+		"set@x value=":             "value: empty: must be KEY=VALUE",
+		"set@x value=1 value=2":    "value: given twice",
+		"lose@x":                   "must be one of flip, order, alias, drop, set, copy, seed, draw",
 	} {
 		_, err := Parse(bad)
 		require.ErrorContains(t, err, want, bad)

@@ -2,11 +2,6 @@ package inject
 
 import (
 	"bytes"
-	"fmt"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
 
 	"firstbit/device"
 )
@@ -29,57 +24,6 @@ const allRanks = -1
 
 // on tells whether the fault is one of a rank's.
 func (f *Fault) on(rank int) bool { return f.Rank == rank || f.Rank == allRanks }
-
-// restoreKeys are the keys of each kind.
-var restoreKeys = map[string][]string{
-	"drop": {"rank"}, "set": {"value", "elem", "rank"}, "copy": {"from", "rank"}, "seed": {"when", "rank"}, "draw": {"when", "rank"},
-}
-
-func (f *Fault) parseRestore(pairs []string) error {
-	f.Rank, f.Phase = allRanks, device.Load
-	keys := restoreKeys[f.Kind]
-	given := map[string]string{}
-	for _, pair := range pairs {
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return fmt.Errorf("%q: must be key=value", pair)
-		}
-		if !slices.Contains(keys, key) {
-			return unknownKey(key, keys...)
-		}
-		given[key] = value
-	}
-	var err error
-	for _, key := range keys {
-		value, ok := given[key]
-		if !ok {
-			if key == "value" {
-				return fmt.Errorf("value: must be given")
-			}
-			continue
-		}
-		switch key {
-		case "rank":
-			f.Rank, err = number(value, 1<<20)
-		case "elem":
-			f.Elem, err = number(value, math.MaxInt32)
-		case "from":
-			f.From, err = number(value, 1<<20)
-		case "value":
-			if f.Value, err = strconv.ParseFloat(value, 64); err != nil || math.IsInf(f.Value, 0) || math.IsNaN(f.Value) {
-				err = fmt.Errorf("%q: must be a number", value)
-			}
-		case "when":
-			if f.Early = value == "before"; !f.Early && value != "after" {
-				err = fmt.Errorf("%q: must be before or after", value)
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	return nil
-}
 
 // dropped tells whether a Call of a restore is to be omitted.
 func (f *Fault) dropped(c *device.Call) bool {

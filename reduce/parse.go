@@ -17,10 +17,19 @@ const maxNested = 8
 func ParseOrder(s string) (Order, error) {
 	o, err := parseOrder(s, 0)
 	if err != nil {
-		return Order{}, fmt.Errorf("order %.80q: %w: allowed are %s", s, err, Allowed)
+		meant, none := "", unknownOrder("")
+		if errors.As(err, &none) {
+			meant = spell.Meant(string(none), kindNames[:])
+		}
+		return Order{}, fmt.Errorf("order %.80q: %w: %sallowed are %s", s, err, meant, Allowed)
 	}
 	return o, nil
 }
+
+// unknownOrder is a name that no order has.
+type unknownOrder string
+
+func (unknownOrder) Error() string { return "unknown" }
 
 func parseOrder(s string, nested int) (Order, error) {
 	name, args, hasArgs := strings.Cut(s, "(")
@@ -32,7 +41,7 @@ func parseOrder(s string, nested int) (Order, error) {
 	}
 	k := slices.Index(kindNames[:], name)
 	if k < 0 {
-		return Order{}, fmt.Errorf("%sunknown", spell.Meant(name, kindNames[:]))
+		return Order{}, unknownOrder(name)
 	}
 	o := Order{kind: kind(k), cache: new(programCache)}
 	var err error

@@ -7,34 +7,38 @@ import (
 	"strings"
 )
 
-// Distance is the least number of letters to insert, remove or change until s matches a pattern in which * stands for any
-// text and ? for any one letter. Capitals are the same letters.
+// Distance is the least number of letters to insert, remove, change or swap with the next until s matches a pattern in which *
+// stands for any text and ? for any one letter. Capitals are the same letters.
 //
-//	d(i,j) = min(d(i-1,j-1) + [p_i ≠ s_j], d(i-1,j) + 1, d(i,j-1) + 1), and for p_i = *: min(d(i-1,j), d(i,j-1))
+//	d(i,j) = min(d(i-1,j-1) + [p_i ≠ s_j], d(i-1,j) + 1, d(i,j-1) + 1, d(i-2,j-2) + 1 if p_{i-1}p_i = s_j s_{j-1}),
+//	and for p_i = *: min(d(i-1,j), d(i,j-1))
 //
-// Source: Wagner & Fischer 1974; libraries of edit distances know no wildcards.
+// Source: Damerau 1964, Wagner & Fischer 1974; libraries of edit distances know no wildcards.
 func Distance(pattern, s string) int {
-	pattern, s = strings.ToLower(pattern), strings.ToLower(s)
-	row := make([]int, len(s)+1) // of d, for the letters of the pattern so far
+	p, s := strings.ToLower(pattern), strings.ToLower(s)
+	before, above, row := make([]int, len(s)+1), make([]int, len(s)+1), make([]int, len(s)+1) // i-2, i-1, i
 	for j := range row {
 		row[j] = j
 	}
-	for i := range len(pattern) {
-		p, diagonal := pattern[i], row[0]
-		if p != '*' {
-			row[0]++
+	for i := range len(p) {
+		before, above, row = above, row, before
+		row[0] = above[0] + 1
+		if p[i] == '*' {
+			row[0] = above[0]
 		}
 		for j := range len(s) {
-			above := row[j+1]
 			switch {
-			case p == '*':
-				row[j+1] = min(above, row[j])
-			case p == '?' || p == s[j]:
-				row[j+1] = diagonal
-			default:
-				row[j+1] = 1 + min(diagonal, above, row[j])
+			case p[i] == '*':
+				row[j+1] = min(above[j+1], row[j])
+				continue
+			case p[i] == '?' || p[i] == s[j]:
+				row[j+1] = above[j]
+				continue
 			}
-			diagonal = above
+			row[j+1] = 1 + min(above[j], above[j+1], row[j])
+			if i > 0 && j > 0 && p[i-1] == s[j] && p[i] == s[j-1] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(s)]
@@ -88,7 +92,7 @@ func like(word string, names []string) []string {
 	return nearest(near, mostMeant, func(name string) int { return Distance(word, name) })
 }
 
-// allowed is the number of wrong letters with which a word is still one that was meant. A swap of two is two.
+// allowed is the number of wrong letters with which a word is still one that was meant.
 func allowed(word string) int {
 	switch n := len(word); {
 	case n < 2:

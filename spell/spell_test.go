@@ -12,7 +12,7 @@ func TestDistance(t *testing.T) {
 		pattern, s string
 		want       int
 	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"widht", "width", 2}, {"Tiny", "tiny", 0},
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"widht", "width", 1}, {"fdw", "fwd", 1}, {"ca", "abc", 3}, {"*.dpbro", "x.dprob", 2}, {"Tiny", "tiny", 0},
 		{"*", "anything", 0}, {"*", "", 0}, {"?", "", 1}, {"a?c", "abc", 0},
 		{"layers.9.moe.*", "layers.2.moe.router.logits", 1}, {"*.wqq", "layers.1.attn.wq", 1}, {"a*b*c", "a--b++d", 1},
 	} {

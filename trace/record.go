@@ -120,6 +120,9 @@ var levelNames = []string{"off", "metrics", "semantic", "module", "op", "kernel"
 // String is the name in flags.
 func (l Level) String() string { return levelNames[l] }
 
+// LevelNames lists the levels as flags name them.
+func LevelNames() []string { return levelNames[1:] }
+
 // ParseLevel reads a level by name or number.
 func ParseLevel(s string) (Level, error) {
 	for i, n := range levelNames {
@@ -127,7 +130,7 @@ func ParseLevel(s string) (Level, error) {
 			return Level(i), nil
 		}
 	}
-	return 0, fmt.Errorf("level %q: %s", s, spell.OneOf(s, levelNames[1:]))
+	return 0, fmt.Errorf("level %q: %s", s, spell.OneOf(s, LevelNames()))
 }
 
 // LevelOf is the first level that records a kind.

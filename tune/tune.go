@@ -43,14 +43,14 @@ type Policy struct {
 func ParsePolicy(s string) (*Policy, error) {
 	glob, text, ok := strings.Cut(strings.TrimSpace(s), " ")
 	if !ok {
-		return nil, fmt.Errorf("plan %q: must be 'GLOB PLAN', such as '*.dprob tiles:arrival; sched=dynamic'", s)
+		return nil, fmt.Errorf("--plan %q: must be 'GLOB PLAN', such as '*.dprob tiles:arrival; sched=dynamic'", s)
 	}
 	p, err := reduce.ParsePlan(text)
 	if err != nil {
 		return nil, err
 	}
 	if p.Empty() {
-		return nil, fmt.Errorf("plan %q: names nothing to choose", s)
+		return nil, fmt.Errorf("--plan %q: names nothing to choose", s)
 	}
 	return &Policy{Glob: glob, Plan: p, Text: s}, nil
 }

@@ -46,9 +46,9 @@ func diffCommand() *cobra.Command {
 
 func oneOrTwo(_ *cobra.Command, args []string) error {
 	if len(args) < 1 || len(args) > 2 {
-		return fmt.Errorf("%d traces: must be A, or A and B", len(args))
+		return fmt.Errorf("diff: %d traces: must be A, or A and B", len(args))
 	}
-	return nil
+	return notEmpty(args, "A", "B")
 }
 
 const stepsHelp = `Traces of other windows or numbers of steps are compared over the steps that both hold. A trace that was cut short is compared up to the last

@@ -28,13 +28,13 @@ func badFlag(c *cobra.Command, err error) error {
 	case errors.As(err, &none):
 		return unknownFlag(c, none)
 	case errors.As(err, &missing):
-		return fmt.Errorf("--%s: needs a value: must be %s", missing.GetFlag().Name, takes(missing.GetFlag()))
+		return fmt.Errorf("%s: needs a value: must be %s", named(missing.GetFlag()), takes(missing.GetFlag()))
 	case errors.As(err, &invalid):
 		large := ""
 		if errors.Is(invalid, strconv.ErrRange) {
 			large = "too large: "
 		}
-		return fmt.Errorf("--%s %q: %smust be %s", invalid.GetFlag().Name, invalid.GetValue(), large, takes(invalid.GetFlag()))
+		return fmt.Errorf("%s %q: %smust be %s", named(invalid.GetFlag()), invalid.GetValue(), large, takes(invalid.GetFlag()))
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%q: is no flag: see %s --help", syntax.GetSpecifiedFlag(), c.CommandPath())
 	}
@@ -43,7 +43,7 @@ func badFlag(c *cobra.Command, err error) error {
 
 func unknownFlag(c *cobra.Command, none *pflag.NotExistError) error {
 	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, named(f)) })
 	given, word := "--"+none.GetSpecifiedName(), none.GetSpecifiedName()
 	if short := none.GetSpecifiedShortnames(); short != "" {
 		given, word = "-"+short, short
@@ -53,6 +53,14 @@ func unknownFlag(c *cobra.Command, none *pflag.NotExistError) error {
 		meant = "did you mean --" + word + "? "
 	}
 	return fmt.Errorf("unknown flag: %s: %ssee %s --help", given, meant, c.CommandPath())
+}
+
+// named is a flag as it is written.
+func named(f *pflag.Flag) string {
+	if f.Shorthand == f.Name {
+		return "-" + f.Name
+	}
+	return "--" + f.Name
 }
 
 // takes says what a flag's value must be. The name of text stands in backquotes in the flag's usage.
@@ -80,7 +88,7 @@ func checkFlags(c *cobra.Command) (err error) {
 			values = list.GetSlice()
 		}
 		if slices.Contains(values, "") {
-			err = fmt.Errorf("--%s: empty: must be %s", f.Name, takes(f))
+			err = fmt.Errorf("%s: empty: must be %s", named(f), takes(f))
 			return
 		}
 		err = excluded(c, f)

@@ -36,6 +36,9 @@ func repeats() verification {
 				if err != nil {
 					return err
 				}
+				if _, err := config.Corpus(); err != nil {
+					return err
+				}
 				for i, text := range texts {
 					s := experiments.Spec{Config: config, Recipe: recipe}
 					if s.Layout, err = parallel.ParseLayout(text); err != nil {

@@ -65,6 +65,9 @@ func execute(args []string, stdout, stderr io.Writer) error {
 	root.InitDefaultHelpCmd() // cobra's own commands answer as ours do
 	root.InitDefaultCompletionCmd()
 	strict(root)
+	if err := complete(root); err != nil {
+		return err
+	}
 	return root.Execute()
 }
 

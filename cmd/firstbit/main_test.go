@@ -116,7 +116,7 @@ func TestBadInput(t *testing.T) {
 		{"train --inject melt@x", "must be one of flip, order, alias, drop, set, copy, seed, draw"},
 		{"train --inject flip@x;bit=99", "from 0 to 63"},
 		{"train --inject flip@x;speed=9", "unknown key"},
-		{"train --inject order@x;tiles", "must be NAME=VALUE"},
+		{"train --inject order@x;tiles", "must be KEY=VALUE"},
 		{"train --steps 1 --inject order@*.dprob;tiles=sideways", "is a reduction: must be an order: allowed are seq"},
 		{"train --steps 1 --inject order@*.logits;tiles=arrival", "plan has no reduction"},
 		{"train --export " + dir, "is not empty: name a new folder"},

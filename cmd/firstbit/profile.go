@@ -17,14 +17,19 @@ var profiles = []struct {
 	mode       func(*profile.Profile)
 }{{"cpu", "cpu.pprof", profile.CPUProfile}, {"mem", "mem.pprof", profile.MemProfile}, {"trace", "trace.out", profile.TraceProfile}}
 
+func profileKinds() (kinds []string) {
+	for _, p := range profiles {
+		kinds = append(kinds, p.kind)
+	}
+	return kinds
+}
+
 // startProfile begins a profile in the current directory; stop ends it.
 func startProfile(kind string) (stop func(), err error) {
 	if kind == "" {
 		return func() {}, nil
 	}
-	var kinds []string
 	for _, p := range profiles {
-		kinds = append(kinds, p.kind)
 		if p.kind != kind {
 			continue
 		}
@@ -40,5 +45,5 @@ func startProfile(kind string) (stop func(), err error) {
 		}
 		return profile.Start(p.mode, profile.ProfilePath("."), profile.Quiet, profile.NoShutdownHook).Stop, nil
 	}
-	return nil, fmt.Errorf("--profile %q: %s", kind, spell.OneOf(kind, kinds))
+	return nil, fmt.Errorf("--profile %q: %s", kind, spell.OneOf(kind, profileKinds()))
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"firstbit/experiments"
+	"firstbit/parallel"
+	"firstbit/spell"
 )
 
 func reproduceCommand() *cobra.Command {
@@ -38,31 +40,35 @@ func reproduceCommand() *cobra.Command {
 func chosen(args []string, all bool) ([]*experiments.Cause, error) {
 	switch {
 	case all && len(args) > 0:
-		return nil, fmt.Errorf("reproduce: --all and %q: name causes, or --all", args[0])
-	case all:
-		return experiments.Causes(), nil
-	case len(args) == 0:
+		return nil, fmt.Errorf("reproduce: --all and %q exclude each other: name causes, or --all", args[0])
+	case !all && len(args) == 0:
 		return nil, fmt.Errorf("reproduce: no cause: name one from firstbit list, or --all")
 	}
-	var causes []*experiments.Cause
-	for _, id := range args {
-		cause, err := experiments.Find(id)
-		if err != nil {
-			return nil, err
-		}
-		causes = append(causes, cause)
+	causes, err := selected(args)
+	if err != nil {
+		return nil, fmt.Errorf("reproduce: %w", err)
 	}
 	return causes, nil
 }
+
+const eachLayout = "each"
 
 // on shows causes on a layout, or each on every one of its own.
 func on(layout string, causes []*experiments.Cause) (shown []*experiments.Cause, err error) {
 	if layout == "" {
 		return causes, nil
 	}
+	if layout != eachLayout {
+		if meant := spell.Meant(layout, []string{eachLayout}); meant != "" {
+			return nil, fmt.Errorf("--layout %q: %smust be a layout, or %s", layout, meant, eachLayout)
+		}
+		if _, err := parallel.ParseLayout(layout); err != nil {
+			return nil, fmt.Errorf("--%w", err)
+		}
+	}
 	for _, c := range causes {
 		layouts := []string{layout}
-		if layout == "each" {
+		if layout == eachLayout {
 			layouts = c.Layouts
 		}
 		for _, l := range layouts {
