@@ -62,6 +62,20 @@ func (s *Spec) checkSteps(begin int) error {
 	return nil
 }
 
+// faulted is what the faults came to on all ranks together.
+func faulted(ranks []*session) []trace.Fault {
+	faults := []trace.Fault{}
+	for i, f := range ranks[0].injector.Faults {
+		report := trace.Fault{Spec: f.Text}
+		for _, r := range ranks {
+			acted, changed := r.injector.Faults[i].Counts()
+			report.Acted, report.Changed = report.Acted+acted, report.Changed+changed
+		}
+		faults = append(faults, report)
+	}
+	return faults
+}
+
 // missed says of the first fault, plan or dump that named nothing in a run that has ended what there is instead.
 func (s *Spec) missed(ranks []*session) error {
 	first := ranks[0]

@@ -248,20 +248,6 @@ func (r *session) err() error {
 	return nil
 }
 
-// faulted is what the faults came to on all ranks together.
-func faulted(ranks []*session) []trace.Fault {
-	faults := []trace.Fault{}
-	for i, f := range ranks[0].injector.Faults {
-		report := trace.Fault{Spec: f.Text}
-		for _, r := range ranks {
-			acted, changed := r.injector.Faults[i].Counts()
-			report.Acted, report.Changed = report.Acted+acted, report.Changed+changed
-		}
-		faults = append(faults, report)
-	}
-	return faults
-}
-
 // merge makes one outcome of the ranks': metrics are the first's, faults count together, the state
 // is a fingerprint of all ranks', and what was watched comes step by step, rank by rank.
 func merge(ranks []*session) *Outcome {
