@@ -2,6 +2,7 @@ package inject
 
 import (
 	"bytes"
+	"math"
 
 	"firstbit/device"
 )
