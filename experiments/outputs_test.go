@@ -216,20 +216,25 @@ func TestAFullDiskEndsTheRunAtItsStep(t *testing.T) {
 	}{
 		{"records", parallel.Layout{DP: 2}, trace.Op, trace.FileName(1, 3)},
 		{"few records", parallel.Layout{DP: 1}, trace.Metrics, trace.FileName(0, 3)},
+		{"initialisation", parallel.Layout{DP: 2}, trace.Op, trace.FileName(1, 0)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := small(60)
 			s.Layout, s.Trace = c.layout, trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: c.level}
 			s.Save = Save{Dir: filepath.Join(s.Trace.Dir, "ck"), Every: 1}
 			last := 0
+			s.Begin = func() { require.NoError(t, os.Symlink("/dev/full", filepath.Join(s.Trace.Dir, c.file))) }
 			s.Each = func(r train.Result) error {
-				if last = r.Step; last == 1 {
-					require.NoError(t, os.Symlink("/dev/full", filepath.Join(s.Trace.Dir, c.file)))
-				}
+				last = r.Step
 				return nil
 			}
 			_, err := Run(s)
 			require.EqualError(t, err, "trace "+s.Trace.Dir+": no space left on device")
+			if c.name == "initialisation" {
+				require.Zero(t, last)
+				require.NoDirExists(t, s.Trace.Dir)
+				return
+			}
 			require.LessOrEqual(t, last, 3)
 			ck, err := checkpoint.Open(s.Save.Dir)
 			require.NoError(t, err)

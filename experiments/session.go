@@ -189,16 +189,17 @@ func (r *session) assemble(s *Spec, rank parallel.Rank, corpus *data.Corpus) (er
 }
 
 func (r *session) loop(s *Spec, rank int, saver *checkpoint.Saver, gate *gate) error {
+	if err := r.endTrace(); err != nil { // of the initialisation, or of the restore
+		return err
+	}
 	until, saved := s.until(), true
 	for n := 1; r.trainer.Done() < until && gate.begin(n); n++ {
 		step := r.trainer.Step()
 		if err := r.err(); err != nil { // a plan or fault that does not fit what it names
 			return err
 		}
-		if r.tracer != nil {
-			if err := r.tracer.EndStep(); err != nil {
-				return err
-			}
+		if err := r.endTrace(); err != nil {
+			return err
 		}
 		if saved = s.Save.at(step.Step, until); saved && saver != nil {
 			if err := saver.Put(rank, step.Step, r.trainer.Save()); err != nil {
@@ -213,6 +214,14 @@ func (r *session) loop(s *Spec, rank int, saver *checkpoint.Saver, gate *gate) e
 		return saver.Put(rank, r.trainer.Done(), r.trainer.Save())
 	}
 	return nil
+}
+
+// endTrace ends the trace's file of a step: what cannot be written is known then, not when a buffer is full.
+func (r *session) endTrace() error {
+	if r.tracer == nil {
+		return nil
+	}
+	return r.tracer.EndStep()
 }
 
 // ended keeps what a step left, and shows it.
