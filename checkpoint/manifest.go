@@ -23,7 +23,7 @@ type Manifest struct {
 	Formats       map[string]string `json:"formats"` // of weights and of masters
 	Config        json.RawMessage   `json:"config"`
 	Corpus        string            `json:"corpus"`            // XXH3-128 of its tokens
-	Weights       string            `json:"weights,omitempty"` // XXH3-128 of those that the run began with; empty: drawn, or of a checkpoint from before it was kept
+	Weights       string            `json:"weights,omitempty"` // XXH3-128 of those that the run began with; empty: drawn
 	Recipe        string            `json:"recipe"`
 	Plans         []string          `json:"plans"`
 	Library       string            `json:"library"`
@@ -33,7 +33,7 @@ type Manifest struct {
 
 // Provenance tells where a checkpoint comes from. No bit depends on it.
 type Provenance struct {
-	Version  string   `json:"version,omitempty"` // of the program; empty: of a checkpoint from before it was kept
+	Version  string   `json:"version"` // of the program
 	Schedule string   `json:"schedule"`
 	Faults   []string `json:"faults"`             // of the run, and of those that it continued
 	Previous string   `json:"previous,omitempty"` // digest of the manifest of the run's checkpoint before this one; empty: it is the first

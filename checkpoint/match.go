@@ -102,18 +102,14 @@ func (m *Manifest) match(run *Manifest, may ...string) error {
 	if err != nil {
 		return err
 	}
-	held := []difference{{"data", m.Corpus, run.Corpus, [2]string{was["data"], is["data"]}}}
-	if m.Weights != "" || was["weights"] == "" { // else the checkpoint says where they lay, and not what they were
-		held = append(held, difference{"weights", m.Weights, run.Weights, [2]string{was["weights"], is["weights"]}})
-	}
-	for _, d := range held {
-		may = append(may, d.name)
-	}
-	fields := append([]difference{{name: "precision", was: m.Precision, is: run.Precision}}, held...) // first: the shape follows from weights
+	fields := []difference{{name: "precision", was: m.Precision, is: run.Precision},
+		{"data", m.Corpus, run.Corpus, [2]string{was["data"], is["data"]}},
+		{"weights", m.Weights, run.Weights, [2]string{was["weights"], is["weights"]}}} // before the shape, which follows from them
+	may = append(may, "steps", "data", "weights")
 	both := maps.Clone(was)
 	maps.Copy(both, is)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
-		if name != "steps" && !slices.Contains(may, name) {
+		if !slices.Contains(may, name) {
 			fields = append(fields, difference{name: name, was: was[name], is: is[name]})
 		}
 	}

@@ -147,7 +147,7 @@ func (s *Spec) notes(o *Outcome) (notes []string) {
 	if s.resumed == nil {
 		return nil
 	}
-	if by, is := s.resumed.Provenance.Version, trace.Version(); by != "" && by != is {
+	if by, is := s.resumed.Provenance.Version, trace.Version(); by != is {
 		notes = append(notes, fmt.Sprintf("checkpoint %s was saved by firstbit %s, this is %s", s.resumed.Dir, by, is))
 	}
 	if s.Trace.Level > trace.Off && len(o.Steps) > 0 && o.Steps[0].Step < s.resumed.Step {

@@ -56,15 +56,15 @@ func (t *Trainer) adopt(s State) (err error) {
 	return err
 }
 
-// CheckSaved reports a counter of a rank's file that is not what it was when the checkpoint was saved, by its manifest. Where faults were
-// injected before, or it is not said whether, only the step has to be.
+// CheckSaved reports a counter of a rank's file that cannot have been what the run counted when the checkpoint was saved. After faults of a
+// restore any but the step can.
 func (t *Trainer) CheckSaved(m *checkpoint.Manifest, f *checkpoint.File) error {
 	step := int64(m.Step)
 	want := []struct {
 		state string
 		n     int64
 	}{{stepState, step}}
-	if m.Provenance.Version != "" && len(m.Provenance.Faults) == 0 {
+	if len(m.Provenance.Faults) == 0 {
 		want = append(want, want[0], want[0])
 		want[1].state = optimStepState
 		want[2].state, want[2].n = positionState, step*int64(t.Batch*t.Microbatches())

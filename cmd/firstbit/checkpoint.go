@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 
@@ -66,7 +65,7 @@ func checkpointCommand() *cobra.Command {
 
 func printCheckpoint(out io.Writer, c *checkpoint.Checkpoint) error {
 	_, err := fmt.Fprintf(out, "%s: after step %d; layout %s, precision %s, recipe %s, library %s; saved under schedule %s by firstbit %s\n",
-		c.Dir, c.Step, c.Layout, c.Precision, c.Recipe, c.Library, c.Provenance.Schedule, cmp.Or(c.Provenance.Version, "of an unknown version"))
+		c.Dir, c.Step, c.Layout, c.Precision, c.Recipe, c.Library, c.Provenance.Schedule, c.Provenance.Version)
 	for _, f := range c.Files {
 		fmt.Fprintf(out, "%s  %d bytes  %d tensors\n", f.Name, f.Bytes, len(f.Tensors))
 		for _, t := range f.Tensors {
