@@ -91,6 +91,19 @@ func (t *Tensor) Bits(i int) string {
 	return fmt.Sprintf("%08x", uint32(t.i32[i]))
 }
 
+// NonFinite is the first element that is NaN or infinite; −1: none is.
+func (t *Tensor) NonFinite() int {
+	if lowp.Finite(t.f32) && lowp.Finite64(t.f64) {
+		return -1
+	}
+	for i := range t.Len() {
+		if v := t.Value(i); v-v != 0 {
+			return i
+		}
+	}
+	return -1
+}
+
 // Set stores x, rounded to the format, as element i. Integers saturate, and NaN is 0: Go leaves such conversions to the processor.
 func (t *Tensor) Set(i int, x float64) {
 	switch {

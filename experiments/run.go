@@ -47,7 +47,7 @@ type Spec struct {
 	// Interrupt, once closed, has the run end after a step: every rank after the same one. nil: it never does.
 	Interrupt <-chan struct{}
 
-	// watch is one more middleware, around the kernels alone; nil: none.
+	// watch is one more middleware, which sees what a trace sees; nil: none.
 	watch func(rank int) device.Middleware
 
 	// Begin is called before the first step, when all that can be known before was found well; nil: nobody watches.
@@ -76,7 +76,7 @@ type Outcome struct {
 	// Notes are what else a user of a run that continues ought to know, a line each.
 	Notes []string
 
-	// NonFinite names the Call that first wrote a NaN or an infinity, if a metric shows one.
+	// NonFinite names the Call that first wrote a NaN or an infinity, if a metric or a state shows one.
 	NonFinite string
 }
 

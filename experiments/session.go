@@ -35,10 +35,7 @@ func Run(s Spec) (*Outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	if step := o.firstNonFinite(); step > 0 && !s.Schedule.Real {
-		o.NonFinite, err = s.findNonFinite(step)
-	}
-	return o, err
+	return o, s.reportNonFinite(o)
 }
 
 // run runs every rank to the end and returns what they left.
@@ -153,6 +150,9 @@ func (s *Spec) begin(rank int, tracer *trace.Tracer) (*session, error) {
 	c.injector.Rank = rank
 	run := &session{choices: c, tracer: tracer, outcome: &Outcome{}}
 	chain := []device.Middleware{c.injector.Memory}
+	if s.watch != nil {
+		chain = append(chain, s.watch(rank))
+	}
 	if tracer != nil {
 		chain = append(chain, tracer.Middleware)
 	}
@@ -162,9 +162,6 @@ func (s *Spec) begin(rank int, tracer *trace.Tracer) (*session, error) {
 	}
 	if s.Load {
 		chain = append(chain, run.outcome.count)
-	}
-	if s.watch != nil {
-		chain = append(chain, s.watch(rank))
 	}
 	run.device = device.New(device.Options{Rank: rank, At: s.Layout.At(rank), Schedule: s.Schedule}, chain...)
 	return run, nil
@@ -264,6 +261,7 @@ func merge(ranks []*session) *Outcome {
 	o.Faults = faulted(ranks)
 	for i, r := range ranks {
 		if i > 0 {
+			o.addNonFinite(i, r.outcome.Steps)
 			o.Routes = append(o.Routes, r.outcome.Routes...)
 			o.addLoad(r.outcome.Load)
 			for step, sum := range r.outcome.Elements {

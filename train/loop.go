@@ -36,6 +36,7 @@ type Trainer struct {
 	order    []parallel.Step // of the pipeline
 	beside   beside
 	buf      []byte
+	floats   []State // those that can be NaN
 }
 
 // New builds a run of one rank at its beginning, weights drawn, on the device.
@@ -165,7 +166,9 @@ func (t *Trainer) Step() Result {
 	t.updateScales()
 	t.quantise(true)
 	t.consumed += int64(t.Batch * t.Microbatches())
-	return t.metrics(norm)
+	r := t.metrics(norm)
+	r.NonFinite = t.nonFinite()
+	return r
 }
 
 // Microbatches is the number of microbatches of a step, on all data-parallel ranks together.
@@ -229,4 +232,6 @@ type Result struct {
 	Step    int
 	Metrics []Metric
 	State   string // fingerprint of the whole state after the step; empty unless asked for
+
+	NonFinite string // the first of the rank's states that holds a NaN or an infinity; empty: none does
 }

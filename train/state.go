@@ -3,6 +3,7 @@ package train
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 
 	"github.com/zeebo/xxh3"
 
@@ -95,4 +96,22 @@ func (t *Trainer) fingerprint(dst []int32) {
 	for i := range dst {
 		dst[i] = int32(binary.LittleEndian.Uint32(sum[4*i:]))
 	}
+}
+
+// nonFinite names the first state that holds a NaN or an infinity; empty: none. Not every such state shows in a metric: what is left of a second
+// moment that overflowed is a weight that stays, and a router's bias only decides.
+func (t *Trainer) nonFinite() string {
+	if t.floats == nil {
+		for _, s := range t.States() {
+			if s.Format.Float() {
+				t.floats = append(t.floats, s)
+			}
+		}
+	}
+	for _, s := range t.floats {
+		if i := s.NonFinite(); i >= 0 {
+			return fmt.Sprintf("%s[%d]", s.Name, i)
+		}
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -186,4 +187,33 @@ func FuzzSet(f *testing.F) {
 			_ = c.Validate()
 		}
 	})
+}
+
+// Whichever state holds a NaN or an infinity, a step says so.
+func TestEveryStateThatIsNotFiniteIsSeen(t *testing.T) {
+	c := Pico()
+	c.Precision, c.Quant.Scaling = "fp8", "delayed"
+	tr, err := New(c, device.New(device.Options{}))
+	require.NoError(t, err)
+	require.Empty(t, tr.Step().NonFinite)
+	seen := map[string]bool{}
+	for _, s := range tr.States() {
+		if !s.Format.Float() {
+			continue
+		}
+		at := s.Len() - 1
+		was := s.Value(at)
+		for _, v := range []float64{math.NaN(), math.Inf(-1)} {
+			s.Set(at, v)
+			require.Equal(t, fmt.Sprintf("%s[%d]", s.Name, at), tr.nonFinite())
+		}
+		s.Set(at, was)
+		require.Empty(t, tr.nonFinite(), s.Name)
+		seen[s.Name[strings.LastIndex(s.Name, "."):]] = true
+	}
+	for _, kind := range []string{".m", ".v", ".master", ".bias", ".scale", ".history"} {
+		require.True(t, seen[kind], kind)
+	}
+	tr.Optim.States()[tr.Model.Params()[0]][0].V.Set(0, math.Inf(1))
+	require.NotEmpty(t, tr.Step().NonFinite)
 }
