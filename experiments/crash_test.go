@@ -1,6 +1,8 @@
 package experiments
 
 import (
+	"fmt"
+	"math/rand"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,4 +66,65 @@ func TestOnlyFaultsThatActedExcuseACrash(t *testing.T) {
 	for _, idle := range []string{"flip@layers.3.norm", "alias@layers.0.norm with=nothing", "order@layers.0.norm d=seq", "drop@embed.w"} {
 		require.Panics(t, func() { _ = run(idle) }, idle)
 	}
+}
+
+// site is where a fault may act.
+type site struct {
+	path  string
+	phase device.Phase
+	micro int
+	outs  []device.Arg
+}
+
+// sites lists the Calls of a run that write whole numbers, which are sizes and indices to others.
+func sites(t *testing.T, s Spec) (all []site) {
+	t.Helper()
+	seen := map[string]bool{}
+	s.watch = func(rank int) device.Middleware {
+		return func(next device.Runner) device.Runner {
+			return func(c *device.Call) {
+				at := site{path: c.ID.Path, phase: c.ID.Phase, micro: c.ID.Micro}
+				for _, out := range c.Out {
+					if out.I32() != nil {
+						at.outs = append(at.outs, out)
+					}
+				}
+				if key := fmt.Sprint(at.phase, at.path, at.micro); rank == 0 && len(at.outs) > 0 && !seen[key] {
+					seen[key] = true
+					all = append(all, at)
+				}
+				next(c)
+			}
+		}
+	}
+	_, err := Run(s)
+	require.NoError(t, err)
+	return all
+}
+
+// Bits of whole numbers flipped anywhere, and their memory shared: a run goes on or ends in one line.
+func TestFaultsInWholeNumbers(t *testing.T) {
+	ended := 0
+	for _, layout := range []string{"dp=1", "ep=2,etp=2", "pp=2,vpp=2,ep=2"} {
+		l, err := parallel.ParseLayout(layout)
+		require.NoError(t, err)
+		s := Spec{Config: train.Pico(), Layout: l, Load: true}
+		s.Config.Steps, s.Config.Micro, s.Config.Cluster.Overlap = 1, 2, l.World() > 1
+		all, r := sites(t, s), rand.New(rand.NewSource(1))
+		for range 20 {
+			a, b := all[r.Intn(len(all))], all[r.Intn(len(all))]
+			out := a.outs[r.Intn(len(a.outs))]
+			fault := fmt.Sprintf("flip@%s phase=%s micro=%d out=%s elem=%d bit=%d", a.path, a.phase, a.micro, out.Name, r.Intn(out.Len()), 31-r.Intn(32))
+			if r.Intn(4) == 0 {
+				fault = fmt.Sprintf("alias@%s with=%s", a.path, b.path)
+			}
+			s.Faults = []string{fault}
+			if _, err := Run(s); err != nil {
+				ended++
+				require.NotContains(t, err.Error(), "\n", fault)
+				require.Contains(t, err.Error(), fmt.Sprintf("--inject %q: ", fault))
+			}
+		}
+	}
+	require.Greater(t, ended, 15, "of 60: else the faults were harmless")
 }
