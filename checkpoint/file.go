@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -54,6 +55,9 @@ func ReadFile(path string, most Limit) (*File, error) {
 	return f, nil
 }
 
+// otherLength is what the library says of a file that is cut, or has bytes behind its last tensor.
+const otherLength = "metadata incomplete buffer"
+
 // Decode parses a file's bytes, of which the header is at most so many, and keeps them.
 func Decode(b []byte, header int64) (*File, error) {
 	if len(b) >= 8 {
@@ -62,6 +66,9 @@ func Decode(b []byte, header int64) (*File, error) {
 		}
 	}
 	parsed, err := safetensors.Deserialize(b)
+	if err != nil && err.Error() == otherLength {
+		return nil, errors.New("is no safetensors file: the tensors that its header lists end before the file does, or after")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("is no safetensors file: %w", err)
 	}

@@ -105,8 +105,8 @@ func TestBadFilesAreOneClearError(t *testing.T) {
 		{"offsets backwards", `"x"`, raw(one(`{"dtype":"U8","shape":[1],"data_offsets":[1,0]}`), "1")},
 		{"offsets of another size", "offsets", raw(one(`{"dtype":"F32","shape":[2],"data_offsets":[0,4]}`), "1234")},
 		{"a hole", `"x"`, raw(one(`{"dtype":"U8","shape":[1],"data_offsets":[1,2]}`), "12")},
-		{"truncated data", "incomplete", raw(one(`{"dtype":"F32","shape":[2],"data_offsets":[0,8]}`), "1234567")},
-		{"data too many", "incomplete", raw(one(`{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`), "12345")},
+		{"truncated data", "end before the file does, or after", raw(one(`{"dtype":"F32","shape":[2],"data_offsets":[0,8]}`), "1234567")},
+		{"data too many", "end before the file does, or after", raw(one(`{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`), "12345")},
 		{"extents that overflow", "overflow", raw(one(`{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}`), "1234")},
 		{"an extent beyond int32", "must be at most", raw(one(`{"dtype":"F32","shape":[0,4294967296],"data_offsets":[0,0]}`), "")},
 	} {
