@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -184,13 +185,22 @@ func (r *rankFiles) read(dir string, closed bool) ([]Record, error) {
 	return all, nil
 }
 
-func readFile(path string) ([]Record, End, error) {
+// readFile verifies a file and then reads its records.
+func readFile(path string) (records []Record, end End, err error) {
 	f, err := open(path)
 	if err != nil {
-		return nil, End{}, files.Reason(err)
+		return nil, end, files.Reason(err)
+	}
+	end, err = Verify(f)
+	if err = cmp.Or(err, f.Close()); err != nil {
+		return nil, end, err
+	}
+	if f, err = open(path); err != nil {
+		return nil, end, files.Reason(err)
 	}
 	defer f.Close()
-	return Read(f)
+	records, err = parse(f, end)
+	return records, end, err
 }
 
 // follows holds an end record against the file's name and the file before it.

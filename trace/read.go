@@ -21,29 +21,140 @@ const maxLine = 4 << 20
 var ErrCut = errors.New("is truncated")
 
 // Read reads one file: its records and its end record. Whatever is not as it was written is an error.
-func Read(r io.Reader) ([]Record, End, error) {
+func Read(r io.ReadSeeker) ([]Record, End, error) {
+	end, err := Verify(r)
+	if err != nil {
+		return nil, end, err
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return nil, end, err
+	}
+	records, err := parse(r, end)
+	return records, end, err
+}
+
+// Verify reads one file's end record and holds the file against it, without keeping records: a damaged file takes no memory.
+func Verify(r io.Reader) (end End, err error) {
+	hash, last, ended := xxh3.New(), []byte{}, false
+	n := 0
+	err = eachLine(r, func(line []byte) error {
+		if ended {
+			return errors.New("stands after the end record")
+		}
+		_, _ = hash.Write(last) // a hash does not fail
+		last = append(last[:0], line...)
+		ended = bytes.HasPrefix(last, []byte(endPrefix))
+		n++
+		return nil
+	})
+	if err == nil && !ended {
+		err = fmt.Errorf("%w: after %d records there is no end record", ErrCut, n)
+	}
+	if err != nil {
+		return end, err
+	}
+	if end, err = parseEnd(last); err != nil {
+		return end, fmt.Errorf("line %d: %w", n, err)
+	}
+	if end.Records != n-1 {
+		return end, fmt.Errorf("the end record counts %d records, the file holds %d", end.Records, n-1)
+	}
+	if digest := hexOf(hash); digest != end.Digest {
+		return end, fmt.Errorf("the end record has digest %s, the lines before it %s: the file is damaged", end.Digest, digest)
+	}
+	return end, nil
+}
+
+// endPrefix begins every end record, and no other.
+const endPrefix = `{"kind":"end",`
+
+// parseEnd reads an end record, which is written in one way only.
+func parseEnd(line []byte) (end End, err error) {
+	if err := json.Unmarshal(line, &end); err != nil {
+		return end, fmt.Errorf("is no end record: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if text, err := json.Marshal(end); err != nil || string(line) != string(text)+"\n" {
+		return end, errors.New("is no end record: must be kind, rank, iteration, records, digest and previous, in this order, no more, and without blanks")
+	}
+	return end, nil
+}
+
+// parse reads the records of a file whose end record holds.
+func parse(r io.Reader, end End) ([]Record, error) {
+	records, keys, hash := make([]Record, 0, min(end.Records, 1<<12)), map[Key]bool{}, xxh3.New()
+	err := eachLine(r, func(line []byte) error {
+		if len(records) == end.Records {
+			return nil
+		}
+		_, _ = hash.Write(line) // a hash does not fail
+		r, err := parseRecord(line)
+		if err != nil {
+			return err
+		}
+		n := len(records)
+		switch {
+		case r.Rank != end.Rank:
+			return fmt.Errorf("rank %d in a file of rank %d", r.Rank, end.Rank)
+		case end.Iteration != nil && r.Iteration != *end.Iteration:
+			return fmt.Errorf("iteration %d in a file of iteration %d", r.Iteration, *end.Iteration)
+		case n > 0 && r.Seq <= records[n-1].Seq:
+			return fmt.Errorf("seq %d stands after seq %d", r.Seq, records[n-1].Seq)
+		case keys[r.Key()]:
+			return fmt.Errorf("%s has a second record: a key names one", r.Key())
+		}
+		keys[r.Key()] = true
+		records = append(records, r)
+		return nil
+	})
+	if err == nil && hexOf(hash) != end.Digest {
+		err = errors.New("changed while it was read")
+	}
+	return records, err
+}
+
+var (
+	kinds  = []string{"metric", "state", "collective", "p2p", "draw", "batch", "optim", "load", "recompute", "module", "op", "kernel"}
+	phases = []string{"init", "fwd", "rec", "bwd", "opt", "load"}
+)
+
+func parseRecord(line []byte) (r Record, err error) {
+	if err := json.Unmarshal(line, &r); err != nil {
+		return r, fmt.Errorf("is no record: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	switch {
+	case r.SchemaVersion != SchemaVersion:
+		return r, fmt.Errorf("schema_version %d: this program reads %d", r.SchemaVersion, SchemaVersion)
+	case !slices.Contains(kinds, r.Kind):
+		return r, fmt.Errorf("kind %q: must be one of %s", r.Kind, strings.Join(kinds, ", "))
+	case !slices.Contains(phases, r.Phase):
+		return r, fmt.Errorf("phase %q: must be one of %s", r.Phase, strings.Join(phases, ", "))
+	}
+	return r, printable(line)
+}
+
+// eachLine gives lines with their newline. Its errors say which line they are of.
+func eachLine(r io.Reader, do func(line []byte) error) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 1<<16), maxLine)
 	s.Split(wholeLine)
-	f := reading{hash: xxh3.New(), keys: map[Key]bool{}}
-	line := 0
-	for s.Scan() && s.Err() == nil { // after an error comes what was left of a line
-		line++
-		if err := f.add(s.Bytes()); err != nil {
-			return nil, End{}, fmt.Errorf("line %d: %w", line, err)
+	n := 1
+	for ; s.Scan() && s.Err() == nil; n++ { // after an error comes what was left of a line
+		line := s.Bytes()
+		if line[len(line)-1] != '\n' {
+			return fmt.Errorf("line %d: %w: it does not end", n, ErrCut)
+		}
+		if err := do(line); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 	switch err := s.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, End{}, fmt.Errorf("line %d: is longer than %d bytes", line+1, maxLine)
+		return fmt.Errorf("line %d: is longer than %d bytes", n, maxLine)
 	case errors.Is(err, io.ErrUnexpectedEOF): // of a packed file
-		return nil, End{}, fmt.Errorf("%w: after %d records it does not go on", ErrCut, len(f.records))
-	case err != nil:
-		return nil, End{}, err
-	case !f.ended:
-		return nil, End{}, fmt.Errorf("%w: after %d records there is no end record", ErrCut, len(f.records))
+		return fmt.Errorf("line %d: %w: the packed file does not go on", n, ErrCut)
+	default:
+		return err
 	}
-	return f.records, f.end, nil
 }
 
 // wholeLine gives lines with their newline; the last may lack it.
@@ -55,99 +166,6 @@ func wholeLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
 		return len(data), data, nil
 	}
 	return 0, nil, nil
-}
-
-// reading is a file so far.
-type reading struct {
-	records []Record
-	keys    map[Key]bool
-	hash    *xxh3.Hasher
-	end     End
-	ended   bool
-}
-
-func (f *reading) add(line []byte) error {
-	if line[len(line)-1] != '\n' {
-		return fmt.Errorf("%w: the line does not end", ErrCut)
-	}
-	if f.ended {
-		return errors.New("stands after the end record")
-	}
-	var r Record
-	if err := json.Unmarshal(line, &r); err != nil {
-		return fmt.Errorf("is no record: %s: the file is damaged", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if err := printable(line); err != nil {
-		return err
-	}
-	if r.Kind == "end" {
-		return f.close(line)
-	}
-	if err := f.check(&r); err != nil {
-		return err
-	}
-	_, _ = f.hash.Write(line) // a hash does not fail
-	f.records = append(f.records, r)
-	return nil
-}
-
-var (
-	kinds  = []string{"metric", "state", "collective", "p2p", "draw", "batch", "optim", "load", "recompute", "module", "op", "kernel"}
-	phases = []string{"init", "fwd", "rec", "bwd", "opt", "load"}
-)
-
-func (f *reading) check(r *Record) error {
-	switch {
-	case r.SchemaVersion != SchemaVersion:
-		return fmt.Errorf("schema_version %d: this program reads %d", r.SchemaVersion, SchemaVersion)
-	case !slices.Contains(kinds, r.Kind):
-		return fmt.Errorf("kind %q: must be one of %s, end", r.Kind, strings.Join(kinds, ", "))
-	case !slices.Contains(phases, r.Phase):
-		return fmt.Errorf("phase %q: must be one of %s", r.Phase, strings.Join(phases, ", "))
-	case f.keys[r.Key()]:
-		return fmt.Errorf("%s has a second record: a key names one", r.Key())
-	}
-	f.keys[r.Key()] = true
-	if len(f.records) == 0 {
-		return nil
-	}
-	before := &f.records[len(f.records)-1]
-	switch {
-	case r.Rank != before.Rank:
-		return fmt.Errorf("rank %d in a file of rank %d", r.Rank, before.Rank)
-	case r.Seq <= before.Seq:
-		return fmt.Errorf("seq %d stands after seq %d", r.Seq, before.Seq)
-	}
-	return nil
-}
-
-// close reads the end record, which is written in one way only, and holds the file against it.
-func (f *reading) close(line []byte) error {
-	if err := json.Unmarshal(line, &f.end); err != nil {
-		return fmt.Errorf("is no end record: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	var is bytes.Buffer
-	text, err := json.Marshal(f.end)
-	if err = errors.Join(err, json.Compact(&is, line)); err != nil || !bytes.Equal(is.Bytes(), text) {
-		return errors.New("is no end record: must be kind, rank, iteration, records, digest and previous, in this order and no more")
-	}
-	f.ended = true
-	if n := len(f.records); f.end.Records != n {
-		return fmt.Errorf("the end record counts %d records, the file holds %d", f.end.Records, n)
-	}
-	if digest := hexOf(f.hash); digest != f.end.Digest {
-		return fmt.Errorf("the end record has digest %s, the lines before it %s: the file is damaged", f.end.Digest, digest)
-	}
-	for i := range f.records {
-		r := &f.records[i]
-		if r.Rank != f.end.Rank {
-			return fmt.Errorf("the end record is of rank %d, the file of rank %d", f.end.Rank, r.Rank)
-		}
-		if f.end.Iteration != nil && r.Iteration != *f.end.Iteration {
-			return fmt.Errorf("the end record is of iteration %d, seq %d of iteration %d", *f.end.Iteration, r.Seq, r.Iteration)
-		}
-	}
-	return nil
 }
 
 // printable refuses names that a terminal would take for commands. Only lines with an escape, or beyond ASCII, can hold such.
