@@ -7,7 +7,7 @@ test: ## the tests
 	go test ./...
 
 matrix: ## tests in their exhaustive forms: all layouts with all precisions, every fault, every state
-	go test ./experiments ./verify ./train ./parallel -timeout 60m -matrix
+	go test ./experiments ./verify ./train ./parallel ./scripts/mutants -timeout 60m -matrix
 
 mutants: ## change the product in a hundred places, one at a time, and rewrite the table of the tests that catch it
 	go run ./scripts/mutants

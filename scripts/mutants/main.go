@@ -23,10 +23,11 @@ func main() {
 	only := flag.String("run", "", "mutations whose title or file matches this regular expression; empty: all")
 	table := flag.String("table", "docs/mutants.md", "where to look for what caught a mutation last time, and to write what does; empty: nowhere")
 	limit := flag.Duration("limit", 20*time.Minute, "how long the tests of one package may run")
+	near := flag.Bool("near", false, "ask only the test that failed last time and the mutation's own package")
 	flag.Parse()
 	mutants, err := parse(list)
 	if err == nil {
-		err = run(mutants, *tree, *only, *table, *limit)
+		err = run(mutants, *tree, *only, *table, tester{limit: *limit, near: *near})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -35,7 +36,7 @@ func main() {
 }
 
 // run tries the mutations and writes the table. That one is not caught is an error.
-func run(mutants []mutant, tree, only, table string, limit time.Duration) error {
+func run(mutants []mutant, tree, only, table string, t tester) error {
 	chosen, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
@@ -53,18 +54,17 @@ func run(mutants []mutant, tree, only, table string, limit time.Duration) error 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	m, err := loadModule(root)
-	if err != nil {
+	t.dir = dir
+	if t.module, err = loadModule(root); err != nil {
 		return err
 	}
-	tester := tester{module: m, dir: dir, limit: limit}
 	missed, tried := 0, 0
 	for _, x := range mutants {
 		if !chosen.MatchString(x.title) && !chosen.MatchString(x.file) {
 			continue
 		}
 		begun := time.Now()
-		r := tester.try(x, rows[x.title])
+		r := t.try(x, rows[x.title])
 		fmt.Printf("%-10s %-30s %s: %s (%.0f s)\n", r.outcome, x.file, x.title, r.by, time.Since(begun).Seconds())
 		tried++
 		if r.outcome != caught {

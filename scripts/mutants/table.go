@@ -42,7 +42,7 @@ func readTable(path string) (map[string]result, error) {
 	}
 	for _, line := range strings.Split(string(text), "\n") {
 		cells := strings.Split(line, " | ")
-		if len(cells) != 3 {
+		if len(cells) != 3 || !strings.HasPrefix(cells[1], "`") {
 			continue
 		}
 		r := result{caught, strings.Trim(strings.TrimSuffix(cells[2], " |"), "`")}

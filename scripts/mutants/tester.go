@@ -78,6 +78,7 @@ type tester struct {
 	*module
 	dir   string
 	limit time.Duration
+	near  bool // only the test that failed last time and the mutation's own package
 }
 
 // try finds a test that fails with the mutation; last is what did before.
@@ -87,18 +88,19 @@ func (t tester) try(m mutant, last result) result {
 		return result{stale, why}
 	}
 	pkg := path.Join(t.path, path.Dir(m.file))
-	if out, err := t.command("build", "-overlay", overlay, "-o", os.DevNull, pkg).CombinedOutput(); err != nil {
-		return result{uncompiled, firstLine(out)}
-	}
 	if p, test, ok := strings.Cut(last.by, " "); ok && last.outcome == caught {
 		name, _, _ := strings.Cut(test, "/")
-		if by := t.fails(overlay, path.Join(t.path, p), "^"+name+"$"); by != "" {
-			return result{caught, by}
+		if r := t.fails(overlay, path.Join(t.path, p), "^"+name+"$"); r.outcome != survived {
+			return r
 		}
 	}
-	for _, p := range t.testing(pkg) {
-		if by := t.fails(overlay, p, ""); by != "" {
-			return result{caught, by}
+	all := t.testing(pkg)
+	if t.near {
+		all = all[:1]
+	}
+	for _, p := range all {
+		if r := t.fails(overlay, p, ""); r.outcome != survived {
+			return r
 		}
 	}
 	return result{outcome: survived}
@@ -129,32 +131,25 @@ func (t tester) overlay(m mutant) (name, why string) {
 	return name, ""
 }
 
-func (t tester) command(args ...string) *exec.Cmd {
-	c := exec.Command("go", args...)
-	c.Dir = t.root
-	return c
-}
-
 // event is what go test tells of a test.
-type event struct{ Action, Package, Test, Output string }
+type event struct{ Action, Test, Output, FailedBuild string }
 
-// fails runs the tests of a package and returns the first that fails, as package and name; empty: none. A package that cannot run
-// its tests to the end fails in the one that was under way.
-func (t tester) fails(overlay, pkg, run string) string {
+// fails runs the tests of a package until the first that fails. Tests that do not come to their end fail in the one that was under way.
+func (t tester) fails(overlay, pkg, run string) result {
 	args := []string{"test", "-json", "-failfast", "-vet=off", "-overlay", overlay, "-timeout", t.limit.String()}
 	if run != "" {
 		args = append(args, "-run", run)
 	}
-	c := t.command(append(args, pkg)...)
+	c := exec.Command("go", append(args, pkg)...)
+	c.Dir = t.root
 	out, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()
 	}
 	if err != nil {
-		return ""
+		return result{uncompiled, err.Error()}
 	}
-	short := strings.TrimPrefix(strings.TrimPrefix(pkg, t.path), "/")
-	first, under := "", ""
+	first, under, compiler, built := "", "", "", true
 	s := bufio.NewScanner(out)
 	s.Buffer(nil, 1<<24)
 	for s.Scan() {
@@ -163,24 +158,22 @@ func (t tester) fails(overlay, pkg, run string) string {
 			continue
 		}
 		switch {
+		case e.Action == "build-output" && compiler == "" && !strings.HasPrefix(e.Output, "#"):
+			compiler = strings.TrimSpace(e.Output)
+		case e.FailedBuild != "":
+			built = false
 		case e.Action == "run":
 			under = e.Test
 		case e.Action == "fail" && e.Test != "" && first == "":
 			first = e.Test
 		}
 	}
-	if err := c.Wait(); err == nil {
-		return ""
+	switch err := c.Wait(); {
+	case !built:
+		return result{uncompiled, compiler}
+	case err == nil:
+		return result{outcome: survived}
 	}
-	return short + " " + cmp.Or(first, under, "(no test)")
-}
-
-// firstLine is the first line of what the compiler says about the file.
-func firstLine(out []byte) string {
-	for _, line := range strings.Split(string(out), "\n") {
-		if !strings.HasPrefix(line, "#") && line != "" {
-			return line
-		}
-	}
-	return ""
+	short := strings.TrimPrefix(strings.TrimPrefix(pkg, t.path), "/")
+	return result{caught, short + " " + cmp.Or(first, under, "(no test)")}
 }
