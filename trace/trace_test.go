@@ -2,7 +2,9 @@ package trace
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -104,6 +106,21 @@ func TestDumpKeepsBytes(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, tr.Ranks[0].Records[1].Out[0].Dump))
 	require.NoError(t, err)
 	require.Equal(t, []byte{0, 0, 0xc0, 0x40}, b[16:20], "6.0, little-endian")
+
+	// They are those that the digest was made of, also of a NaN with a sign and a payload.
+	dir = filepath.Join(t.TempDir(), "nan")
+	w, err := New(Options{Dir: dir, Level: Op, Dump: "*.b"}, 0, Run{Level: "op"})
+	require.NoError(t, err)
+	steps(w, 1, 1, math.Float32frombits(0xffa00001))
+	require.NoError(t, w.Complete(1, nil))
+	tr, err = Open(dir)
+	require.NoError(t, err)
+	out := tr.Ranks[0].Records[1].Out[0]
+	b, err = os.ReadFile(filepath.Join(dir, out.Dump))
+	require.NoError(t, err)
+	require.Equal(t, []byte{0, 0, 0xc0, 0x7f}, b[16:20])
+	d := device.DigestNamed(out.Dtype, out.Shape, b)
+	require.Equal(t, hex.EncodeToString(d[:]), out.Digest)
 }
 
 func TestRowsShowPermutations(t *testing.T) {
