@@ -245,3 +245,12 @@ func TestLevelsMayDiffer(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.Identical)
 }
+
+// What a fault came to follows from the run; what was injected is what may explain it.
+func TestFaultsDifferByWhatWasInjected(t *testing.T) {
+	run := func(spec string, acted float64) map[string]any {
+		return map[string]any{"faults": []any{map[string]any{"spec": spec, "acted": acted, "changed": acted}}}
+	}
+	require.Empty(t, configDifferences(run("flip@x", 1), run("flip@x", 2)))
+	require.Equal(t, []Field{{"faults", `["flip@x"]`, `["flip@y"]`, true}}, configDifferences(run("flip@x", 1), run("flip@y", 1)))
+}

@@ -217,3 +217,18 @@ func TestEveryStateThatIsNotFiniteIsSeen(t *testing.T) {
 	tr.Optim.States()[tr.Model.Params()[0]][0].V.Set(0, math.Inf(1))
 	require.NotEmpty(t, tr.Step().NonFinite)
 }
+
+// The names of metrics are known before a step has any.
+func TestMetricNames(t *testing.T) {
+	for _, pattern := range []string{"*-", "*E", "-/*", "-/*E", "E-/*E"} {
+		c := Pico()
+		c.Model.Pattern = pattern
+		run, err := New(c, device.New(device.Options{}))
+		require.NoError(t, err)
+		var names []string
+		for _, m := range run.Step().Metrics {
+			names = append(names, m.Name)
+		}
+		require.Equal(t, c.MetricNames(), names, pattern)
+	}
+}

@@ -98,3 +98,11 @@ func TestCanonical(t *testing.T) {
 		require.Panics(t, func() { plan(bad, 8) })
 	}
 }
+
+// What does not fit is known at the first step, whichever the policy's is.
+func TestMisfitsAreKnownAtOnce(t *testing.T) {
+	tuner := &Tuner{Recipe: "fixed", Policies: []*Policy{policy(t, "*.name k:seq", trace.Set{{Lo: 9, Hi: 9}})}}
+	planOf(t, tuner, 1)
+	require.ErrorContains(t, tuner.Err(), `plan has no reduction "k"`)
+	require.Zero(t, tuner.Policies[0].Calls)
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,4 +68,27 @@ func TestNobodyReads(t *testing.T) {
 
 func TestOneLine(t *testing.T) {
 	require.Equal(t, `a b \u001b[2J\u000d\u202e é …`, oneLine("a\nb \x1b[2J\r\u202e é …"))
+}
+
+// The first line is there before what it announces has run, and is not held back where nobody sits at a terminal.
+func TestFirstLineComesAtOnce(t *testing.T) {
+	for first, args := range map[string][]string{
+		"clip-norm: ":     {"reproduce", "clip-norm"},
+		" step  ":         {"train", "--preset", "pico", "--steps", "1000000000"},
+		"verify repeat: ": {"verify", "repeat", "--preset", "pico", "--steps", "20"},
+	} {
+		read, write, err := os.Pipe()
+		require.NoError(t, err)
+		ended := make(chan int, 1)
+		go func() {
+			code, _ := into(t, write, args...)
+			ended <- code
+		}()
+		line, err := bufio.NewReader(read).ReadString('\n')
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(line, first), line)
+		require.Empty(t, ended, "the command goes on")
+		require.NoError(t, read.Close())
+		require.Equal(t, exitUnread, <-ended)
+	}
 }
