@@ -399,6 +399,34 @@ func TestCutTraceIsReadAsFarAsItIsWhole(t *testing.T) {
 	}
 }
 
+// A rank's records are numbered through all of its files.
+func TestSeqGoesOnFromFileToFile(t *testing.T) {
+	for seq, want := range []string{"begins with seq 0, the file before it ends with 0", ""} {
+		d := dir{t, t.TempDir()}
+		held := Held{}
+		for step := 1; step <= 2; step++ {
+			var b bytes.Buffer
+			f := NewFile(&b, 0, step, held.Last)
+			require.NoError(t, f.Write(&Record{SchemaVersion: SchemaVersion, Seq: (step - 1) * seq, Iteration: step, Phase: "fwd", Kind: "op", Name: "x"}))
+			digest, err := f.End()
+			require.NoError(t, err)
+			held.Steps, held.Last = append(held.Steps, step), digest
+			d.write(FileName(0, step), b.String())
+		}
+		r := Run{Level: "op"}
+		r.Close(2, []Held{held})
+		text, err := r.Encode()
+		require.NoError(t, err)
+		d.write("run.json", string(text))
+		_, err = Open(d.path)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
 func TestWindowOfNothing(t *testing.T) {
 	tr, err := New(Options{Dir: filepath.Join(t.TempDir(), "t"), Level: Op, Steps: Set{{5, 9}}}, 0, Run{Level: "op"})
 	require.NoError(t, err)
