@@ -156,7 +156,10 @@ var axisFaults = []struct{ layout, path, where string }{
 }
 
 func axisFault(path, where string) string {
-	return fmt.Sprintf("flip@%s step=2 elem=3 bit=30 %s", path, where)
+	if !strings.Contains(where, "elem=") {
+		where += " elem=3"
+	}
+	return fmt.Sprintf("flip@%s step=2 bit=30 %s", path, where)
 }
 
 // One rank's fault is found on that rank, in that Call, through whatever carries it to the others. The faults of carriers are their own.
