@@ -7,7 +7,7 @@ test: ## the tests
 	go test ./...
 
 matrix: ## tests in their exhaustive forms: all layouts with all precisions, every fault, every state
-	go test ./experiments ./verify ./train ./parallel ./scripts/mutants -timeout 60m -matrix
+	go test ./run ./verify ./train ./parallel ./scripts/mutants -timeout 60m -matrix
 
 mutants: ## change the product in a hundred places, one at a time, and rewrite the table of the tests that catch it
 	go run ./scripts/mutants
@@ -25,7 +25,7 @@ kill: ## kill runs that save 1000 times, whenever, and continue them
 	scripts/kill.sh 1000
 
 golden: ## rewrite the golden fingerprints and the outputs and tables of README.md and docs/
-	go test ./experiments -run Golden -rewrite
+	go test ./run -run Golden -rewrite
 	go test ./parity -run 'TestParity$$' -rewrite
 	go test ./cmd/firstbit -run TestDocs -rewrite
 

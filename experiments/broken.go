@@ -5,10 +5,11 @@ import (
 	"path/filepath"
 
 	"firstbit/parallel"
+	"firstbit/run"
 )
 
 // Broken are the two runs of the pair that the cause makes differ. What they continue from is saved below dir.
-func (c *Cause) Broken(dir string) (pair [2]Spec, err error) {
+func (c *Cause) Broken(dir string) (pair [2]run.Spec, err error) {
 	from, err := c.save(dir, c.Layouts[0])
 	if err != nil {
 		return pair, err
@@ -34,6 +35,6 @@ func (c *Cause) save(dir, layout string) (string, error) {
 	if _, err := os.Stat(s.Save.Dir); err == nil {
 		return s.Save.Dir, nil
 	}
-	_, err = Run(s)
+	_, err = run.Run(s)
 	return s.Save.Dir, err
 }

@@ -1,3 +1,5 @@
+// Package experiments keeps the catalog of root causes: for each, a pair of runs that parts, what the localiser must find, and what
+// makes the pair one again.
 package experiments
 
 import (
@@ -7,6 +9,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/spell"
 	"firstbit/trace"
 	"firstbit/train"
@@ -190,12 +193,12 @@ func (c *Cause) Until(interrupt <-chan struct{}) *Cause {
 func (c *Cause) Config() train.Config { return c.config() }
 
 // spec is run side of a pair under a setting, from its beginning.
-func (c *Cause) spec(s setting, side int) Spec {
+func (c *Cause) spec(s setting, side int) run.Spec {
 	v := c.vary[side]
 	if !s.source {
 		v.plans, v.faults, v.set = nil, nil, nil
 	}
-	return Spec{
+	return run.Spec{
 		Config:   c.configured(slices.Concat(v.set, s.set)),
 		Layout:   c.Layout(),
 		Schedule: device.Schedule{Seed: v.schedule},

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -108,7 +109,7 @@ func TestWrongClaimsAreCaught(t *testing.T) {
 }
 
 func TestSpecRefusesWhatCannotRun(t *testing.T) {
-	_, err := Run(Spec{Config: auxLossAtomics.Config(), Recipe: "slow"})
+	_, err := run.Run(run.Spec{Config: auxLossAtomics.Config(), Recipe: "slow"})
 	require.ErrorContains(t, err, "must be one of fixed, fast")
 	_, _, err = Reveal("matmul", "k:seq", 0, device.Schedule{})
 	require.ErrorContains(t, err, "must be from 1")

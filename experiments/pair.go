@@ -6,6 +6,7 @@ import (
 
 	"firstbit/diff"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -18,7 +19,7 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var out [2]*Outcome
+	var out [2]*run.Outcome
 	err = diff.Both(func(side int) (err error) {
 		spec := h.cause.spec(s, side)
 		if spec.Layout, err = parallel.ParseLayout(layout); err != nil {
@@ -29,7 +30,7 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 		} else if from != "" {
 			spec.Faults = nil
 		}
-		out[side], err = Run(spec)
+		out[side], err = run.Run(spec)
 		return err
 	})
 	if err != nil {
@@ -42,7 +43,7 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 }
 
 // same compares two runs. Where they cut what the ranks hold otherwise, what they hold is compared element by element.
-func same(a, b *Outcome) bool {
+func same(a, b *run.Outcome) bool {
 	if len(a.Steps) != len(b.Steps) {
 		return false
 	}

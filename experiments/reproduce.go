@@ -9,6 +9,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/diff"
+	"firstbit/run"
 	"firstbit/trace"
 	"firstbit/train"
 )
@@ -40,17 +41,17 @@ type FaultResult struct {
 
 // Result is the verdict on one cause.
 type Result struct {
-	Cause     string       `json:"cause"`
-	Layout    string       `json:"layout"`
-	Precision string       `json:"precision"`
-	OK        bool         `json:"ok"`
-	Baseline  Pair         `json:"baseline"`
-	Fault     FaultResult  `json:"fault"`
-	Routes    *RouteReport `json:"routes"`
-	Printed   Printed      `json:"printed"`
-	Cure      Pair         `json:"cure"`
-	Controls  []Pair       `json:"controls"`
-	Why       []string     `json:"why"` // what was not as it must be
+	Cause     string           `json:"cause"`
+	Layout    string           `json:"layout"`
+	Precision string           `json:"precision"`
+	OK        bool             `json:"ok"`
+	Baseline  Pair             `json:"baseline"`
+	Fault     FaultResult      `json:"fault"`
+	Routes    *run.RouteReport `json:"routes"`
+	Printed   Printed          `json:"printed"`
+	Cure      Pair             `json:"cure"`
+	Controls  []Pair           `json:"controls"`
+	Why       []string         `json:"why"` // what was not as it must be
 
 	Config train.Config `json:"-"`
 	Report *diff.Report `json:"-"` // the localisation, level by level
@@ -170,13 +171,13 @@ func (h *harness) fault(r *Result) error {
 	if err != nil {
 		return err
 	}
-	var out [2]*Outcome
-	run := func(side int, w diff.Window) (*trace.Trace, error) {
+	var out [2]*run.Outcome
+	traced := func(side int, w diff.Window) (*trace.Trace, error) {
 		s := pair[side]
 		s.Trace = h.options(side, w)
 		s.Until = w.Step
 		s.Routes = w.Step == 0
-		o, err := Run(s)
+		o, err := run.Run(s)
 		if err != nil {
 			return nil, err
 		}
@@ -185,13 +186,13 @@ func (h *harness) fault(r *Result) error {
 		}
 		return trace.Open(s.Trace.Dir)
 	}
-	report, err := diff.Localize(run, func(l trace.Level) { h.say("with the cause, localising: %s", l) })
+	report, err := diff.Localize(traced, func(l trace.Level) { h.say("with the cause, localising: %s", l) })
 	if err != nil {
 		return err
 	}
 	r.Report = report
 	r.Fault.Identical, r.Fault.Expected = report.Identical, h.cause.Root
-	r.Routes = compareRoutes(out[0].Routes, out[1].Routes)
+	r.Routes = run.CompareRoutes(out[0].Routes, out[1].Routes)
 	r.Printed = printed(out[0], out[1])
 	if h.cause.silent && !same(out[0], out[1]) {
 		r.Why = append(r.Why, "a metric or the state of a step shows it")
@@ -225,7 +226,7 @@ func (h *harness) options(side int, w diff.Window) trace.Options {
 }
 
 // printed finds the step at which losses printed to six decimals part.
-func printed(a, b *Outcome) Printed {
+func printed(a, b *run.Outcome) Printed {
 	p := Printed{Decimals: printedDecimals}
 	for i := range a.Steps {
 		for j := range a.Steps[i].Metrics {

@@ -9,12 +9,12 @@ trap 'rm -rf "$dir"' EXIT
 
 go test ./kernel -run '^$' -bench '(MatMul(NN|NT|TN|Blocked64|Perm)|Tile4x2|SSD|SSDNaive|SSDBackward|CausalConv|GatedNorm)$' -count 3 -benchtime 0.5s | tee "$dir/kernel"
 go test ./device -run '^$' -bench 'Door/4_idle' -benchmem -count 3 | tee "$dir/device"
-go test ./experiments -run '^$' -bench 'Step' -benchmem -count 3 -benchtime 2s | tee "$dir/step"
-go test ./experiments -run '^$' -bench '^BenchmarkRanks$' -benchtime 40x -count 3 | tee "$dir/ranks"
-go test ./experiments -run '^$' -bench 'EightRanks' -benchtime 3x -count 5 | tee "$dir/eight"
+go test ./run -run '^$' -bench 'Step' -benchmem -count 3 -benchtime 2s | tee "$dir/step"
+go test ./run -run '^$' -bench '^BenchmarkRanks$' -benchtime 40x -count 3 | tee "$dir/ranks"
+go test ./run -run '^$' -bench 'EightRanks' -benchtime 3x -count 5 | tee "$dir/eight"
 go test ./kernel -run '^$' -cpu 1 -bench 'Quantise' -count 3 -benchtime 0.3s | tee "$dir/quantise"
 go test ./checkpoint -run '^$' -bench 'Save|Restore' -count 3 | tee "$dir/checkpoint"
-go test ./experiments -run '^$' -bench 'Tracing' -benchtime 10x -count 3 | tee "$dir/tracing"
+go test ./run -run '^$' -bench 'Tracing' -benchtime 10x -count 3 | tee "$dir/tracing"
 
 # median FILE BENCHMARK UNIT: the median of the numbers before UNIT.
 median() {

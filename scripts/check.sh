@@ -13,7 +13,7 @@ if [ -n "$unformatted" ]; then
   exit 1
 fi
 
-CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./kernel ./parallel ./optim ./train ./trace ./experiments
+CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./kernel ./parallel ./optim ./train ./trace ./run ./experiments
 
 # A run of each parallelism.
 CGO_ENABLED=1 go run -race ./cmd/firstbit verify modules --layout dp=8,ep=4 --layout tp=2,cp=2 --layout pp=2,vpp=2 --layout dp=2,tp=2,pp=2,ep=2

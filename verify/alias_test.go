@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -20,12 +20,12 @@ func TestAliasFromALaterStep(t *testing.T) {
 	} {
 		layout, err := parallel.ParseLayout(c.layout)
 		require.NoError(t, err)
-		s := experiments.Spec{Config: train.Tiny(), Layout: layout, Digest: true, Save: experiments.Save{Dir: t.TempDir(), Every: 1}}
+		s := run.Spec{Config: train.Tiny(), Layout: layout, Digest: true, Save: run.Save{Dir: t.TempDir(), Every: 1}}
 		s.Config.Steps = 3
 		healthy, err := InProcess(s, 2)
 		require.NoError(t, err)
 		from := filepath.Join(s.Save.Dir, "step000001")
-		s.Save, s.Faults = experiments.Save{}, []string{c.fault}
+		s.Save, s.Faults = run.Save{}, []string{c.fault}
 		whole, err := InProcess(s, 2)
 		require.NoError(t, err)
 		s.Resume = from
@@ -46,12 +46,12 @@ func TestAliasUntilAnEarlierStep(t *testing.T) {
 	} {
 		layout, err := parallel.ParseLayout(c.layout)
 		require.NoError(t, err)
-		s := experiments.Spec{Config: train.Tiny(), Layout: layout, Digest: true, Faults: []string{c.fault}, Save: experiments.Save{Dir: t.TempDir(), Every: 1}}
+		s := run.Spec{Config: train.Tiny(), Layout: layout, Digest: true, Faults: []string{c.fault}, Save: run.Save{Dir: t.TempDir(), Every: 1}}
 		s.Config.Steps = 4
 		whole, err := InProcess(s, 2)
 		require.NoError(t, err)
 		s.Resume = filepath.Join(s.Save.Dir, "step000002")
-		s.Save, s.Faults = experiments.Save{}, nil
+		s.Save, s.Faults = run.Save{}, nil
 		later, err := InProcess(s, 2)
 		require.NoError(t, err)
 		require.Equal(t, later, whole[2:], c.fault)

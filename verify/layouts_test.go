@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/train"
 	"firstbit/tune"
 )
@@ -95,13 +95,13 @@ func over(t *testing.T, c train.Config, layout string, plans ...string) Values {
 	if l.CP > 1 {
 		c.Batch, c.Micro = 1, c.Micro*c.Batch
 	}
-	v, err := Run(experiments.Spec{Config: c, Layout: l, Recipe: tune.Canonical, Plans: plans, Schedule: device.Schedule{Seed: uint64(l.World())}})
+	v, err := Run(run.Spec{Config: c, Layout: l, Recipe: tune.Canonical, Plans: plans, Schedule: device.Schedule{Seed: uint64(l.World())}})
 	require.NoError(t, err)
 	return v
 }
 
 // run is a configuration over so many data-parallel ranks, its batch being the global one, with plans by hand over the recipe.
-func run(t *testing.T, c train.Config, dp int, plans ...string) Values {
+func trained(t *testing.T, c train.Config, dp int, plans ...string) Values {
 	t.Helper()
 	return over(t, c, fmt.Sprintf("dp=%d", dp), plans...)
 }
@@ -129,9 +129,9 @@ func TestConfigurations(t *testing.T) {
 				require.NoError(t, c.Set(s))
 			}
 			want := over(t, c, "")
-			require.Empty(t, want.Differ(run(t, c, 8)))
+			require.Empty(t, want.Differ(trained(t, c, 8)))
 			if *exhaustive {
-				require.Empty(t, want.Differ(run(t, c, 2)))
+				require.Empty(t, want.Differ(trained(t, c, 2)))
 			}
 			layouts := []string{"cp=2", "dp=2,tp=2,pp=2"}
 			if c.Model.MoE.Experts%2 == 0 {
@@ -160,15 +160,15 @@ func TestMicrobatches(t *testing.T) {
 	for _, precision := range []string{"fp32", "bf16"} {
 		c := globalConfig("M*E-/*E", precision)
 		c.Model.Tied, c.Steps = true, 2
-		want := run(t, c, 1)
+		want := trained(t, c, 1)
 		for _, cut := range []struct{ dp, micro int }{{1, 2}, {1, 8}, {2, 4}, {4, 2}, {2, 2}} {
 			c := c
 			c.Batch, c.Micro = c.Batch/cut.micro, cut.micro
-			require.Empty(t, want.Differ(run(t, c, cut.dp)), "%+v", cut)
+			require.Empty(t, want.Differ(trained(t, c, cut.dp)), "%+v", cut)
 		}
 		c.Batch, c.Micro = 2, 4
-		require.NotEmpty(t, want.Differ(run(t, c, 1, "metrics.losses micro:seq")), "negative control: losses in a chain")
-		require.NotEmpty(t, want.Differ(run(t, c, 1, "grads.accumulate micro:given(0 2 1 3)")), "negative control: microbatches in another order")
+		require.NotEmpty(t, want.Differ(trained(t, c, 1, "metrics.losses micro:seq")), "negative control: losses in a chain")
+		require.NotEmpty(t, want.Differ(trained(t, c, 1, "grads.accumulate micro:given(0 2 1 3)")), "negative control: microbatches in another order")
 	}
 }
 
@@ -191,7 +191,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			for seed := range uint64(40) { // where one number is made, two roundings may agree
 				c := globalConfig("M*E-/*E", "fp32")
 				c.Steps, c.Seed = 1, seed
-				if run(t, c, 1, globs...).Differ(run(t, c, 8, globs...)) != "" {
+				if trained(t, c, 1, globs...).Differ(trained(t, c, 8, globs...)) != "" {
 					return
 				}
 			}
@@ -249,7 +249,7 @@ func TestJoin(t *testing.T) {
 func TestValues(t *testing.T) {
 	c := globalConfig("*-", "bf16")
 	c.Steps = 1
-	v := run(t, c, 2)
+	v := trained(t, c, 2)
 	names := map[string]bool{}
 	for i, x := range v {
 		names[x.Name] = true

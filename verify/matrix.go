@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -74,7 +74,7 @@ func (s setting) fits(l parallel.Layout) error {
 
 // spec is a run of the setting over a layout. Microbatches are of two sequences where there are so many; of one where
 // ranks share sequences.
-func (s setting) spec(l parallel.Layout, recipe string) experiments.Spec {
+func (s setting) spec(l parallel.Layout, recipe string) run.Spec {
 	c := train.Tiny()
 	c.Precision, c.Steps, c.Seq = s.precision, matrixSteps, 16
 	m := &c.Model
@@ -87,7 +87,7 @@ func (s setting) spec(l parallel.Layout, recipe string) experiments.Spec {
 		c.Batch = 1
 	}
 	c.Micro = matrixBatch / (l.DP * c.Batch)
-	return experiments.Spec{Config: c, Layout: l, Recipe: recipe}
+	return run.Spec{Config: c, Layout: l, Recipe: recipe}
 }
 
 // CheckLayouts says which of some layouts cannot be verified, before anything runs.

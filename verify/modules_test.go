@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"firstbit/experiments"
+	"firstbit/run"
 	"firstbit/train"
 )
 
 // Layouts repeat, are near one rank, and the last of each pattern runs elsewhere too; who runs something else there is found out.
 func TestModules(t *testing.T) {
 	elsewhere := 0
-	other := func(s experiments.Spec, procs int) ([]train.Result, error) {
+	other := func(s run.Spec, procs int) ([]train.Result, error) {
 		elsewhere++
 		s.Schedule.Seed = 77
 		return InProcess(s, procs)
@@ -28,7 +28,7 @@ func TestModules(t *testing.T) {
 	}
 	require.Equal(t, len(few()), elsewhere)
 
-	cells, err = modulesOf(few()[1:], []string{"pp=2"}, func(s experiments.Spec, procs int) ([]train.Result, error) {
+	cells, err = modulesOf(few()[1:], []string{"pp=2"}, func(s run.Spec, procs int) ([]train.Result, error) {
 		s.Config.Seed++
 		return InProcess(s, procs)
 	}, nil)

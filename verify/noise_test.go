@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/tune"
 )
 
 // noisy is a run of the matrix with dropout, jitter and recomputation.
-func noisy(t *testing.T, precision, layout, recipe string) experiments.Spec {
+func noisy(t *testing.T, precision, layout, recipe string) run.Spec {
 	t.Helper()
 	l, err := parallel.ParseLayout(layout)
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestNoiseOnEveryLayout(t *testing.T) {
 		if precision == "fp32" && !*exhaustive {
 			continue
 		}
-		run := func(s experiments.Spec) Values {
+		run := func(s run.Spec) Values {
 			v, err := Run(s)
 			require.NoError(t, err)
 			return v

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"firstbit/device"
-	"firstbit/experiments"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -21,7 +21,7 @@ func (p parted) Error() string { return p.why }
 // Repeat runs a Spec twice, under schedules 0 and 1, and compares metrics and the state of every rank after every step of the second run;
 // it ends with the first that differs. What it keeps of the first is a fingerprint for every rank and step. step is called with
 // every step of both.
-func Repeat(s experiments.Spec, step func()) (Cell, error) {
+func Repeat(s run.Spec, step func()) (Cell, error) {
 	cell := Cell{Name: strings.Join([]string{short(s.Layout), s.Config.Model.Pattern, s.Config.Precision, s.Recipe}, " "), OK: true}
 	s.Digest, s.Schedule = true, device.Schedule{}
 	s.Each = func(train.Result) error {
@@ -36,7 +36,7 @@ func Repeat(s experiments.Spec, step func()) (Cell, error) {
 		first[rank] = append(first[rank], r)
 		return nil
 	}
-	o, err := experiments.Run(s)
+	o, err := run.Run(s)
 	if err != nil {
 		return cell, err
 	}
@@ -52,7 +52,7 @@ func Repeat(s experiments.Spec, step func()) (Cell, error) {
 		}
 		return nil
 	}
-	_, err = experiments.Run(s)
+	_, err = run.Run(s)
 	if p := (parted{}); errors.As(err, &p) {
 		cell.fail(p.why)
 		return cell, nil

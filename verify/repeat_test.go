@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -17,7 +17,7 @@ func TestRepeat(t *testing.T) {
 	repeat := func(layout string, plans ...string) (Cell, int) {
 		l, err := parallel.ParseLayout(layout)
 		require.NoError(t, err)
-		s := experiments.Spec{Config: train.Tiny(), Layout: l, Plans: plans}
+		s := run.Spec{Config: train.Tiny(), Layout: l, Plans: plans}
 		s.Config.Steps, s.Config.Optim.Clip = 4, 0 // else the norm brings a difference to every rank
 		require.NoError(t, s.Check())
 		steps := 0

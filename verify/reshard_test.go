@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/checkpoint"
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -37,7 +37,7 @@ func TestResumeOnAnotherLayout(t *testing.T) {
 	for _, s := range settings {
 		t.Run(s.precision, func(t *testing.T) {
 			dir := t.TempDir()
-			at := func(text string) experiments.Spec {
+			at := func(text string) run.Spec {
 				l, err := parallel.ParseLayout(text)
 				require.NoError(t, err)
 				spec := s.spec(l, "canonical")
@@ -45,8 +45,8 @@ func TestResumeOnAnotherLayout(t *testing.T) {
 				return spec
 			}
 			spec := at(layouts[0])
-			spec.Save = experiments.Save{Dir: filepath.Join(dir, "whole"), Every: 1}
-			want, err := experiments.Run(spec)
+			spec.Save = run.Save{Dir: filepath.Join(dir, "whole"), Every: 1}
+			want, err := run.Run(spec)
 			require.NoError(t, err)
 			from := spec.Save.Dir
 			for i, next := range append(layouts[1:], layouts[0]) { // each goes on from the one before
@@ -56,8 +56,8 @@ func TestResumeOnAnotherLayout(t *testing.T) {
 				if i > 0 && after == 1 {
 					spec.Resume = filepath.Join(dir, "whole", "step000001")
 				}
-				spec.Save = experiments.Save{Dir: filepath.Join(dir, fmt.Sprint(i)), Every: 1}
-				got, err := experiments.Run(spec)
+				spec.Save = run.Save{Dir: filepath.Join(dir, fmt.Sprint(i)), Every: 1}
+				got, err := run.Run(spec)
 				require.NoError(t, err, next)
 				require.Empty(t, got.Resharded)
 				require.Len(t, got.Steps, 5-after)
@@ -74,7 +74,7 @@ func TestResumeOnAnotherLayout(t *testing.T) {
 // Where stages end is layout: by the recipe canonical a run continues with its bits though they end elsewhere, or nowhere. By another recipe, and
 // with other layers, it does not.
 func TestResumeWithOtherCuts(t *testing.T) {
-	at := func(layout, pattern, recipe string) experiments.Spec {
+	at := func(layout, pattern, recipe string) run.Spec {
 		l, err := parallel.ParseLayout(layout)
 		require.NoError(t, err)
 		s := setting{pattern, "fp32"}.spec(l, recipe)
@@ -84,8 +84,8 @@ func TestResumeWithOtherCuts(t *testing.T) {
 	dir := t.TempDir()
 	save := func(recipe string) (string, []train.Result) {
 		s := at("pp=2", "M*|E-", recipe)
-		s.Save = experiments.Save{Dir: filepath.Join(dir, recipe), Every: 1}
-		o, err := experiments.Run(s)
+		s.Save = run.Save{Dir: filepath.Join(dir, recipe), Every: 1}
+		o, err := run.Run(s)
 		require.NoError(t, err)
 		return filepath.Join(s.Save.Dir, "step000001"), o.Steps[1:]
 	}
@@ -93,7 +93,7 @@ func TestResumeWithOtherCuts(t *testing.T) {
 	for _, c := range []struct{ layout, pattern string }{{"pp=2", "M|*E-"}, {"pp=2", "M*E-"}, {"pp=2,vpp=2", "M|*|E|-"}, {"dp=1", "M*E-"}} {
 		s := at(c.layout, c.pattern, "canonical")
 		s.Resume = from
-		o, err := experiments.Run(s)
+		o, err := run.Run(s)
 		require.NoError(t, err, c.pattern)
 		require.Empty(t, o.Resharded)
 		require.Len(t, o.Steps, len(want))
@@ -103,15 +103,15 @@ func TestResumeWithOtherCuts(t *testing.T) {
 	}
 	s := at("pp=2", "M*|EE", "canonical")
 	s.Resume = from
-	_, err := experiments.Run(s)
+	_, err := run.Run(s)
 	require.ErrorContains(t, err, "model.pattern: M*|E- was saved, this run has M*|EE: must be the same")
 
 	s = at("pp=2", "M|*E-", "fixed")
 	s.Resume, _ = save("fixed")
-	_, err = experiments.Run(s)
+	_, err = run.Run(s)
 	require.ErrorContains(t, err, "model.pattern: M*|E- was saved, this run has M|*E-: must be the same")
 	s.Reshard = true
-	o, err := experiments.Run(s)
+	o, err := run.Run(s)
 	require.NoError(t, err)
 	require.NotEmpty(t, o.Resharded)
 }

@@ -9,18 +9,18 @@ import (
 
 	"firstbit/checkpoint"
 	"firstbit/device"
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/train"
 )
 
 // Runner runs a Spec on so many processors and returns its steps.
-type Runner func(s experiments.Spec, procs int) ([]train.Result, error)
+type Runner func(s run.Spec, procs int) ([]train.Result, error)
 
 // InProcess is a Runner in this process.
-func InProcess(s experiments.Spec, procs int) ([]train.Result, error) {
+func InProcess(s run.Spec, procs int) ([]train.Result, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-	o, err := experiments.Run(s)
+	o, err := run.Run(s)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ const resumeSteps = 6
 // resumeCell is a run that is stopped after every step.
 type resumeCell struct {
 	name string
-	experiments.Spec
+	run.Spec
 }
 
 // The cells of Resume: every layout in every precision, of models that between them have every kind of state.
@@ -63,7 +63,7 @@ func resumeCells() (cells []resumeCell) {
 					c.Quant.Scaling = "delayed" // which has the amaxes of earlier steps for its state
 				}
 				cells = append(cells, resumeCell{strings.Join([]string{short(l), precision, m.name}, " "),
-					experiments.Spec{Config: c, Layout: l, Digest: true}})
+					run.Spec{Config: c, Layout: l, Digest: true}})
 			}
 		}
 	}
@@ -76,10 +76,10 @@ func ResumeCells() int { return len(resumeCells()) }
 // Resume runs every cell once to the end, and from each of its checkpoints again, under another schedule and on another number
 // of processors. A cell is ok if metrics and every tensor of the state are the same after every later step. The runs that continue
 // have the faults. An error of each ends it.
-func Resume(run Runner, faults []string, each func(Cell) error) ([]Cell, error) {
+func Resume(runner Runner, faults []string, each func(Cell) error) ([]Cell, error) {
 	var cells []Cell
 	for _, c := range resumeCells() {
-		cell, err := c.verify(run, faults)
+		cell, err := c.verify(runner, faults)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
@@ -93,7 +93,7 @@ func Resume(run Runner, faults []string, each func(Cell) error) ([]Cell, error) 
 	return cells, nil
 }
 
-func (r resumeCell) verify(run Runner, faults []string) (Cell, error) {
+func (r resumeCell) verify(runner Runner, faults []string) (Cell, error) {
 	cell := Cell{Name: r.name}
 	dir, err := os.MkdirTemp("", "firstbit-resume-")
 	if err != nil {
@@ -102,8 +102,8 @@ func (r resumeCell) verify(run Runner, faults []string) (Cell, error) {
 	defer os.RemoveAll(dir)
 	whole := filepath.Join(dir, "whole")
 	s := r.Spec
-	s.Save = experiments.Save{Dir: whole, Every: 1}
-	want, err := run(s, runtime.NumCPU())
+	s.Save = run.Save{Dir: whole, Every: 1}
+	want, err := runner(s, runtime.NumCPU())
 	if err != nil {
 		return cell, err
 	}
@@ -112,8 +112,8 @@ func (r resumeCell) verify(run Runner, faults []string) (Cell, error) {
 		s := r.Spec
 		s.Faults, s.Schedule = faults, device.Schedule{Seed: uint64(after)}
 		s.Resume = filepath.Join(whole, fmt.Sprintf("step%06d", after))
-		s.Save = experiments.Save{Dir: filepath.Join(dir, fmt.Sprint(after)), Every: 1}
-		got, err := run(s, 1+after%3)
+		s.Save = run.Save{Dir: filepath.Join(dir, fmt.Sprint(after)), Every: 1}
+		got, err := runner(s, 1+after%3)
 		if err != nil {
 			return cell, err
 		}

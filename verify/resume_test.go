@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/checkpoint"
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -48,7 +48,7 @@ func TestResumeOfOtherRuns(t *testing.T) {
 	fp64, canonical, pico := train.Tiny(), train.Tiny(), train.Pico()
 	fp64.Precision = "fp64"
 	canonical.Model.MoE.Aux = "sequence"
-	for _, s := range []experiments.Spec{
+	for _, s := range []run.Spec{
 		{Config: fp64},
 		{Config: fp64, Layout: parallel.Layout{DP: 2}},
 		{Config: canonical, Layout: parallel.Layout{DP: 2}, Recipe: "canonical"},
@@ -64,7 +64,7 @@ func TestResumeOfOtherRuns(t *testing.T) {
 
 // What is saved before the windows of an epoch have all been dealt continues in the next.
 func TestResumeAcrossEpochs(t *testing.T) {
-	s := experiments.Spec{Config: train.Pico(), Digest: true}
+	s := run.Spec{Config: train.Pico(), Digest: true}
 	s.Config.Steps, s.Config.Batch, s.Config.Data = 4, 2, filepath.Join(t.TempDir(), "text")
 	text := strings.Repeat("five windows of sixteen. ", 4)[:5*s.Config.Seq+1]
 	require.NoError(t, os.WriteFile(s.Config.Data, []byte(text), 0o644))
@@ -91,14 +91,14 @@ func TestEveryStateIsNeeded(t *testing.T) {
 				continue
 			}
 			c.Steps, c.Precision, c.Cluster.Bucket = 5, "bf16", 1<<12
-			ablate(t, experiments.Spec{Config: c, Layout: l.Full(), Digest: true})
+			ablate(t, run.Spec{Config: c, Layout: l.Full(), Digest: true})
 		}
 	}
 }
 
-func ablate(t *testing.T, s experiments.Spec) {
+func ablate(t *testing.T, s run.Spec) {
 	dir := t.TempDir()
-	s.Save = experiments.Save{Dir: filepath.Join(dir, "whole"), Every: 3}
+	s.Save = run.Save{Dir: filepath.Join(dir, "whole"), Every: 3}
 	want, err := InProcess(s, 2)
 	require.NoError(t, err)
 	last := fmt.Sprintf("step%06d", s.Config.Steps)
@@ -112,8 +112,8 @@ func ablate(t *testing.T, s experiments.Spec) {
 		runs++
 		with := s
 		with.Faults = faults
-		with.Save = experiments.Save{Dir: filepath.Join(dir, fmt.Sprint(runs))}
-		o, err := experiments.Run(with)
+		with.Save = run.Save{Dir: filepath.Join(dir, fmt.Sprint(runs))}
+		o, err := run.Run(with)
 		require.NoError(t, err, faults)
 		for _, f := range o.Faults {
 			require.NotZero(t, f.Acted, "%s acted on nothing", f.Spec)
@@ -219,6 +219,6 @@ func TestResumeNegativeControl(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "stopped after step 1: 2 steps follow: must be 1", *cell.Why)
 
-	_, err = InProcess(experiments.Spec{Config: train.Tiny(), Resume: t.TempDir()}, 1)
+	_, err = InProcess(run.Spec{Config: train.Tiny(), Resume: t.TempDir()}, 1)
 	require.ErrorContains(t, err, "holds none")
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"firstbit/device"
-	"firstbit/experiments"
 	"firstbit/lowp"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -25,13 +25,13 @@ type Value struct {
 }
 
 // Run runs a Spec and collects its Values. That ranks hold copies of one value that differ, or that nobody holds some, is an error.
-func Run(s experiments.Spec) (Values, error) {
+func Run(s run.Spec) (Values, error) {
 	ranks := make([][]rankStep, s.Layout.World())
 	s.EachRank = func(rank int, t *train.Trainer, r train.Result) error {
 		ranks[rank] = append(ranks[rank], collect(t, r))
 		return nil
 	}
-	if _, err := experiments.Run(s); err != nil {
+	if _, err := run.Run(s); err != nil {
 		return nil, err
 	}
 	var all Values

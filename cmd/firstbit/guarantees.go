@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/tune"
 	"firstbit/verify"
 )
@@ -21,7 +21,7 @@ func repeats() verification {
 	var f configFlags
 	var recipe string
 	var texts []string
-	var specs []experiments.Spec
+	var specs []run.Spec
 	return verification{
 		name: "repeat",
 		long: "Two runs from one state are identical: a run and, under another schedule, the same again have the same metrics and the same\n" +
@@ -40,7 +40,7 @@ func repeats() verification {
 					return err
 				}
 				for i, text := range texts {
-					s := experiments.Spec{Config: config, Recipe: recipe}
+					s := run.Spec{Config: config, Recipe: recipe}
 					if s.Layout, err = parallel.ParseLayout(text); err != nil {
 						return fmt.Errorf("--%w", err)
 					}

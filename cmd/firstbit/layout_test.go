@@ -15,7 +15,7 @@ func TestAnotherProcess(t *testing.T) {
 	if len(flag.Args()) == 0 {
 		t.Skip("only as a process of its own")
 	}
-	os.Exit(run(flag.Args(), os.Stdout, os.Stderr))
+	os.Exit(perform(flag.Args(), os.Stdout, os.Stderr))
 }
 
 // another runs the program in another process on a number of processors.

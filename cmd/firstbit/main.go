@@ -30,11 +30,11 @@ func (o outcome) Error() string { return fmt.Sprintf("exit %d", int(o)) }
 func main() {
 	reportBrokenPipes()
 	boundGarbage()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(perform(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run ends with one line on stderr unless all went well, or nobody reads what is printed.
-func run(args []string, stdout, stderr *os.File) int {
+// perform ends with one line on stderr unless all went well, or nobody reads what is printed.
+func perform(args []string, stdout, stderr *os.File) int {
 	out := &output{file: stdout}
 	err := execute(args, out, visibly{stderr})
 	var o outcome

@@ -19,7 +19,7 @@ func firstbit(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	require.NoError(t, err)
 	errs, err := os.Create(filepath.Join(dir, "err"))
 	require.NoError(t, err)
-	code = run(args, out, errs) // which closes out
+	code = perform(args, out, errs) // which closes out
 	require.NoError(t, errs.Close())
 	o, err := os.ReadFile(out.Name())
 	require.NoError(t, err)

@@ -10,17 +10,17 @@ import (
 	"slices"
 	"strings"
 
-	"firstbit/experiments"
+	"firstbit/run"
 	"firstbit/train"
 	"firstbit/verify"
 )
 
 // inNewProcess runs this program's train. The process ends with the context.
 func inNewProcess(ctx context.Context) verify.Runner {
-	return func(s experiments.Spec, procs int) ([]train.Result, error) { return trainInProcess(ctx, s, procs) }
+	return func(s run.Spec, procs int) ([]train.Result, error) { return trainInProcess(ctx, s, procs) }
 }
 
-func trainInProcess(ctx context.Context, s experiments.Spec, procs int) ([]train.Result, error) {
+func trainInProcess(ctx context.Context, s run.Spec, procs int) ([]train.Result, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func trainInProcess(ctx context.Context, s experiments.Spec, procs int) ([]train
 	process.Stderr = &said
 	out, err := process.Output()
 	if ctx.Err() != nil {
-		return nil, &experiments.Interrupted{}
+		return nil, &run.Interrupted{}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("a new process: %w: %s", err, strings.TrimSpace(said.String()))

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/checkpoint"
-	"firstbit/experiments"
+	"firstbit/run"
 	"firstbit/train"
 	"firstbit/verify"
 )
@@ -40,7 +40,7 @@ func stuck() int {
 // The tests' own binary is the program for those that need another process.
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(perform(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if os.Getenv(asStuck) != "" {
 		os.Exit(stuck())
@@ -53,7 +53,7 @@ func TestResumeInNewProcesses(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	first := func(faults []string) (cells []verify.Cell) {
 		stop := fmt.Errorf("one cell is enough here")
-		_, err := verify.Resume(func(s experiments.Spec, procs int) (r []train.Result, err error) {
+		_, err := verify.Resume(func(s run.Spec, procs int) (r []train.Result, err error) {
 			if len(cells) > 0 {
 				return nil, stop
 			}

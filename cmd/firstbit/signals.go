@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"firstbit/experiments"
+	"firstbit/run"
 )
 
 // interruption is a command that a signal ended, and how to go on.
@@ -20,7 +20,7 @@ func (i interruption) Error() string { return i.text }
 
 // interruptible gives a command a context that ends with the first SIGINT or SIGTERM, so that it can leave everything whole. say is how to go
 // on then. The second signal ends the program at once.
-func interruptible(do func(ctx context.Context) error, say func(*experiments.Interrupted) string) error {
+func interruptible(do func(ctx context.Context) error, say func(*run.Interrupted) string) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -36,7 +36,7 @@ func interruptible(do func(ctx context.Context) error, say func(*experiments.Int
 	}()
 	err := do(ctx)
 	var by interruption
-	var i *experiments.Interrupted
+	var i *run.Interrupted
 	if errors.As(err, &i) && errors.As(context.Cause(ctx), &by) {
 		return interruption{by.code, say(i)}
 	}
@@ -51,6 +51,6 @@ func codeOf(s os.Signal) int {
 }
 
 // again is for commands that keep nothing of what they were in the middle of.
-func again(*experiments.Interrupted) string {
+func again(*run.Interrupted) string {
 	return "interrupted: nothing is kept of what was under way, run it again"
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/checkpoint"
-	"firstbit/experiments"
+	"firstbit/run"
 	"firstbit/trace"
 )
 
@@ -129,13 +129,13 @@ func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 func TestHowToGoOn(t *testing.T) {
 	for want, c := range map[string]struct { // order reaches nothing
 		f trainFlags
-		i experiments.Interrupted
+		i run.Interrupted
 	}{
-		"interrupted after step 3: continue with --resume ck/step000003":                                       {trainFlags{}, experiments.Interrupted{Step: 3, Saved: "ck/step000003"}},
-		"interrupted after step 3: nothing was saved, run it again, with --save FOLDER to continue from there": {trainFlags{}, experiments.Interrupted{Step: 3}},
-		"interrupted after step 3: nothing was saved, continue with --resume ck as before":                     {trainFlags{resume: "ck"}, experiments.Interrupted{Step: 3}},
-		"interrupted before the first step: run it again":                                                      {trainFlags{}, experiments.Interrupted{}},
-		"interrupted before the first step: nothing was saved, continue with --resume ck as before":            {trainFlags{resume: "ck"}, experiments.Interrupted{}},
+		"interrupted after step 3: continue with --resume ck/step000003":                                       {trainFlags{}, run.Interrupted{Step: 3, Saved: "ck/step000003"}},
+		"interrupted after step 3: nothing was saved, run it again, with --save FOLDER to continue from there": {trainFlags{}, run.Interrupted{Step: 3}},
+		"interrupted after step 3: nothing was saved, continue with --resume ck as before":                     {trainFlags{resume: "ck"}, run.Interrupted{Step: 3}},
+		"interrupted before the first step: run it again":                                                      {trainFlags{}, run.Interrupted{}},
+		"interrupted before the first step: nothing was saved, continue with --resume ck as before":            {trainFlags{resume: "ck"}, run.Interrupted{}},
 	} {
 		require.Equal(t, want, c.f.goOn(&c.i))
 	}

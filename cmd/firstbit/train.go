@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 
 	"firstbit/device"
-	"firstbit/experiments"
 	"firstbit/parallel"
+	"firstbit/run"
 	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/tune"
@@ -80,14 +80,14 @@ func trainCommand() *cobra.Command {
 }
 
 // spec checks every flag before anything runs or is written.
-func (f *trainFlags) spec(changed func(string) bool) (experiments.Spec, error) {
-	var s experiments.Spec
+func (f *trainFlags) spec(changed func(string) bool) (run.Spec, error) {
+	var s run.Spec
 	c, err := f.configuration(changed)
 	if err != nil {
 		return s, err
 	}
-	s = experiments.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic,
-		Strict: true, Digest: true, Load: true, Export: f.export, Resume: f.resume, Reshard: f.reshard, Save: experiments.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
+	s = run.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic,
+		Strict: true, Digest: true, Load: true, Export: f.export, Resume: f.resume, Reshard: f.reshard, Save: run.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
 	if err := f.needs(changed); err != nil {
 		return s, err
 	}
@@ -147,7 +147,7 @@ type stepJSON struct {
 }
 
 // goOn says how to continue a run that was interrupted.
-func (f *trainFlags) goOn(i *experiments.Interrupted) string {
+func (f *trainFlags) goOn(i *run.Interrupted) string {
 	switch {
 	case i.Saved != "":
 		return fmt.Sprintf("%v: continue with --resume %s", i, i.Saved)
@@ -159,7 +159,7 @@ func (f *trainFlags) goOn(i *experiments.Interrupted) string {
 	return fmt.Sprintf("%v: nothing was saved, run it again, with --save FOLDER to continue from there", i)
 }
 
-func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
+func runTrain(s run.Spec, asJSON bool, out, warn io.Writer) error {
 	bar := &progress{} // the lines of a printed table are progress enough
 	if asJSON || !term.IsTerminal(int(os.Stdout.Fd())) {
 		bar = newProgress("train", s.Config.Steps)
@@ -176,7 +176,7 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 		}
 		return written(out)
 	}
-	o, err := experiments.Run(s)
+	o, err := run.Run(s)
 	bar.done()
 	if o == nil {
 		return err
@@ -192,7 +192,7 @@ func runTrain(s experiments.Spec, asJSON bool, out, warn io.Writer) error {
 	return err
 }
 
-func warnOf(o *experiments.Outcome, warn io.Writer) {
+func warnOf(o *run.Outcome, warn io.Writer) {
 	for _, f := range o.Faults {
 		if f.Acted > 0 && f.Changed == 0 {
 			fmt.Fprintf(warn, "firstbit: --inject %q: acted %d× and left the same bits\n", f.Spec, f.Acted)
@@ -221,7 +221,7 @@ func printStep(out io.Writer, r train.Result) {
 	fmt.Fprintln(out)
 }
 
-func printEnd(out io.Writer, o *experiments.Outcome) {
+func printEnd(out io.Writer, o *run.Outcome) {
 	last := o.Steps[len(o.Steps)-1]
 	for _, l := range o.Load {
 		if l.Step == last.Step {
@@ -245,7 +245,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-func printTrainJSON(out io.Writer, s experiments.Spec, o *experiments.Outcome, ok bool) error {
+func printTrainJSON(out io.Writer, s run.Spec, o *run.Outcome, ok bool) error {
 	steps := make([]stepJSON, len(o.Steps))
 	for i, r := range o.Steps {
 		steps[i] = stepJSON{r.Step, map[string]metricJSON{}, r.State, map[string][]int{}}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"firstbit/experiments"
+	"firstbit/run"
 	"firstbit/spell"
 	"firstbit/verify"
 )
@@ -76,7 +76,7 @@ func (v verification) verify(ctx context.Context, asJSON bool, out io.Writer) er
 		if err := written(out); err != nil || ctx.Err() == nil {
 			return err
 		}
-		return &experiments.Interrupted{}
+		return &run.Interrupted{}
 	}, bar.step)
 	bar.done()
 	if err != nil {

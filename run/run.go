@@ -1,6 +1,6 @@
-// Package experiments assembles runs and keeps the catalog of root causes: for each, a pair of runs
-// that parts, what the localiser must find, and what makes the pair one again.
-package experiments
+// Package run assembles a run and drives it to its end: ranks with their trainers and middleware, the checkpoint it continues, what it
+// writes, and what faults and interrupts make of it.
+package run
 
 import (
 	"fmt"

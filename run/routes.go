@@ -1,4 +1,4 @@
-package experiments
+package run
 
 import (
 	"math"
@@ -70,7 +70,8 @@ type RouteReport struct {
 	First     *Flip `json:"first"`
 }
 
-func compareRoutes(a, b []Routes) *RouteReport {
+// CompareRoutes compares what two runs chose, token by token.
+func CompareRoutes(a, b []Routes) *RouteReport {
 	r := &RouteReport{}
 	for i := range min(len(a), len(b)) {
 		x, y := &a[i], &b[i]
