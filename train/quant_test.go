@@ -244,7 +244,7 @@ func TestQuantisationIsChecked(t *testing.T) {
 		`quant.scaling: "delayed": must be current with precision mxfp8`:                                 {"precision=mxfp8", "quant.scaling=delayed"},
 		`quant.rule: "floor": must be up with precision fp8`:                                             {"precision=fp8", "quant.rule=floor"},
 		`quant.high: [""]: must be GLOBs of weights' names`:                                              {"precision=fp8", `quant.high=[""]`},
-		`precision: "fp4": did you mean fp64 or fp8? must be one of fp32, bf16, fp64, fp8, mxfp8, nvfp4`: {"precision=fp4"},
+		`precision: "fp4": did you mean fp8 or fp64? must be one of fp32, bf16, fp64, fp8, mxfp8, nvfp4`: {"precision=fp4"},
 	} {
 		c := Tiny()
 		for _, s := range set {
