@@ -1,4 +1,4 @@
-.PHONY: docs help test matrix mutants check arch fuzz kill golden learn precision bench parity notebooks
+.PHONY: docs help test matrix mutants check arch fuzz attack golden learn precision bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -21,8 +21,8 @@ arch: ## the same bits natively, on arm64 under qemu-user, and as wasm under Nod
 fuzz: ## every fuzz target for ten seconds
 	scripts/fuzz.sh 10s
 
-kill: ## kill runs that save 1000 times, whenever, and continue them
-	scripts/kill.sh 1000
+attack: ## damaged files, second processes, kills, signals and full disks; the seed is printed, SEED=n draws the same again
+	go run ./scripts/attack $(if $(SEED),-seed $(SEED))
 
 golden: ## rewrite the golden fingerprints and the outputs and tables of README.md and docs/
 	go test ./run -run Golden -rewrite

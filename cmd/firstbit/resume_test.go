@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"math/rand"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,86 +66,6 @@ func TestResumeInNewProcesses(t *testing.T) {
 	broken := first([]string{"drop@rng.dropout*"})[0]
 	require.False(t, broken.OK)
 	require.Contains(t, *broken.Why, "stopped after step 1: step 2: metric")
-}
-
-var kills = flag.Int("kills", 10, "how often TestKilledWhileSaving kills")
-
-// However often a run is killed, and whenever, all checkpoints are whole, and the run that continues ends with the bits of one that
-// nobody killed.
-func TestKilledWhileSaving(t *testing.T) {
-	const steps = 60
-	flags := []string{"train", "--preset", "pico", "--layout", "dp=2", "--precision", "bf16", "--set", "model.dropout=0.1", "--steps", fmt.Sprint(steps)}
-	whole := filepath.Join(t.TempDir(), "whole")
-	code, _, stderr := firstbit(t, append(flags, "--save", whole)...)
-	require.Zero(t, code, stderr)
-	want, err := checkpoint.Open(whole)
-	require.NoError(t, err)
-	random := rand.New(rand.NewSource(1))
-	killed, runs := 0, 0
-	for killed < *kills {
-		dir := filepath.Join(t.TempDir(), "run")
-		runs++
-		cut := false // the last process was killed, perhaps while it removed what is not kept
-		for newest := 0; newest < steps; {
-			args := append(flags[:len(flags):len(flags)], "--save", dir, "--save-every", "1", "--keep", "3")
-			if newest > 0 {
-				args = append(args, "--resume", dir, "--schedule", fmt.Sprint(killed))
-			}
-			// From before the first byte to somewhere among the saves.
-			after := time.Hour
-			if killed < *kills {
-				after = time.Duration(10+random.Intn(100)) * time.Millisecond
-			}
-			if cut = runAndKill(t, args, after); cut {
-				killed++
-			}
-			newest = allWhole(t, dir, newest)
-		}
-		got, err := checkpoint.Open(dir)
-		require.NoError(t, err)
-		require.Empty(t, want.Differ(got.Manifest))
-		last, err := os.ReadDir(dir)
-		require.NoError(t, err)
-		require.True(t, cut || len(last) == 3, "%v", last)
-	}
-	t.Logf("%d kills of %d runs", killed, runs)
-}
-
-// runAndKill runs the program and tells whether it was killed before it ended.
-func runAndKill(t *testing.T, args []string, after time.Duration) bool {
-	t.Helper()
-	p := exec.Command(os.Args[0], args...)
-	p.Env = append(os.Environ(), asProgram+"=1")
-	require.NoError(t, p.Start())
-	timer := time.AfterFunc(after, func() { _ = p.Process.Kill() })
-	defer timer.Stop()
-	_ = p.Wait() // killed, or not
-	if code := p.ProcessState.ExitCode(); code != -1 {
-		require.Zero(t, code)
-		return false
-	}
-	return true
-}
-
-// allWhole reads every checkpoint of a folder and returns the newest one's step, which must be at least that of before.
-func allWhole(t *testing.T, dir string, before int) int {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if os.IsNotExist(err) {
-		return before
-	}
-	require.NoError(t, err)
-	newest := 0
-	for _, e := range entries {
-		if e.Name()[0] == '.' {
-			continue
-		}
-		c, err := checkpoint.Read(filepath.Join(dir, e.Name()))
-		require.NoError(t, err)
-		newest = max(newest, c.Step)
-	}
-	require.GreaterOrEqual(t, newest, before)
-	return newest
 }
 
 // The traces of a run that continues are those of the run that was not stopped, from the first step that both have.
