@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -31,7 +30,7 @@ func parts(t *train.Trainer) map[string]uint64 {
 	held := map[string]uint64{}
 	for _, s := range t.Shown() {
 		where := cut[s.Name]
-		if strings.HasPrefix(s.Name, "rng.") {
+		if train.IsStream(s.Name) {
 			where = string(s.Bytes(nil))
 		}
 		held[s.Name] = xxh3.HashString(where)

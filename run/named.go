@@ -12,6 +12,7 @@ import (
 	"firstbit/lowp"
 	"firstbit/spell"
 	"firstbit/trace"
+	"firstbit/train"
 )
 
 // checkNamed refuses what a fault names and no run of the Spec has, before anything runs. Names of Calls are known after it: see missed.
@@ -143,14 +144,24 @@ func (s sought) everyPhase() bool { return s.Kind == "order" || s.Kind == "alias
 
 // acts tells whether a Call is of a kind that the fault acts on.
 func (s sought) acts(c *device.Call) bool {
-	if s.Restores() {
+	switch s.Kind {
+	case "seed", "draw":
+		return c.Kind == device.Loading && train.IsStream(c.ID.Path)
+	case "copy":
+		return c.Kind == device.Loading
+	case "drop", "set":
 		return c.ID.Phase == device.Load
+	case "order":
+		return c.Kind != device.Module && c.ID.Phase != device.Init
 	}
-	return c.Kind != device.Module && !(s.Kind == "order" && c.ID.Phase == device.Init)
+	return c.Kind != device.Module
 }
 
 func (s sought) noun() string {
-	if s.Restores() {
+	switch {
+	case s.Kind == "seed" || s.Kind == "draw":
+		return "random stream"
+	case s.Restores():
 		return "state"
 	}
 	return "Call"

@@ -44,7 +44,8 @@ func TestWhatNeverOccurs(t *testing.T) {
 		{traced("a", "--dump", "*.wqq"), true, `--dump "*.wqq": no Call of that name: nearest`},
 		{traced("b", "--dump", "*.wq.dw", "--level", "semantic"), true, `--dump "*.wq.dw": what it names is traced from level op on, not at semantic`},
 		{inject("drop@rng.dropuot.*", resume...), true, "no state of that name: nearest rng.dropout.tp"},
-		{inject("seed@rngs.*", resume...), true, "no state of that name: nearest rng.dropout.tp"},
+		{inject("seed@rngs.*", resume...), true, "no random stream of that name: nearest rng.dropout.tp"},
+		{inject("draw@optim.step", resume...), true, "no random stream of that name: nearest rng.dropout.tp"},
 		{inject("copy@optim.stop from=0", resume...), true, "no state of that name: nearest optim.step"},
 
 		{inject("copy@optim.step from=1", resume...), false, "from: 1: must be from 0 to 0, the ranks that were saved"},
