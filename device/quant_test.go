@@ -204,6 +204,28 @@ func TestOperandsAreTheKernelsNVFP4(t *testing.T) {
 	}
 }
 
+// An amax is the largest of a step's microbatches, whichever comes last, and the scale of the next step follows from it.
+func TestAmaxOfEveryMicrobatch(t *testing.T) {
+	l := newLayer(recipes["delayed"](), 32, 16, 16)
+	small := gaussian(2, lowp.BF16, 0.1, 32, 16)
+	for step, order := range [][]*Tensor{{l.x, small}, {small, l.x}} {
+		l.At(step, 0, Init)
+		l.QuantiseWeight(l.p)
+		for micro, x := range order {
+			l.At(step, micro, Fwd)
+			l.Linear("l", x, l.p)
+		}
+		q := l.p.Quant
+		l.At(step, 0, Opt)
+		l.UpdateScales([]*Delayed{q.X, q.W, q.DY}, func(_ *Device, t *Tensor) *Tensor { return t })
+		amax := kernel.Amax(l.x.f32)
+		require.Equal(t, amax, q.X.History.f32[3], "the newest")
+		scale, _ := kernel.CurrentScale(lowp.E4M3, amax)
+		require.Equal(t, scale, q.X.Scale.f32[0])
+		require.Zero(t, q.X.Amax.f32[0])
+	}
+}
+
 // Stochastic rounding draws for gradients alone, one word an element, and from the stream.
 func TestRoundingDrawsForGradients(t *testing.T) {
 	l := newLayer(recipes["nvfp4"](), 32, 16, 16)
@@ -250,6 +272,9 @@ func TestBlocksDoNotStraddle(t *testing.T) {
 			p := q.columns(d, "c", x, offsets, nil)
 			if way == AlongRows {
 				p = q.rows(d, "r", x, nil, nil, lowp.E4M3)
+			}
+			if p.Global != nil {
+				require.Equal(t, float32(1000), p.Global.f32[0], "the largest lies in a block that is not whole: it is not transformed")
 			}
 			c := d.Open("read", &Kernel{Name: "read"})
 			c.Read("a", p.Codes)

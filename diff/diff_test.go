@@ -188,6 +188,7 @@ func TestClassesOfChoice(t *testing.T) {
 		require.Equal(t, want, *r.Class, "both under schedule %s", schedule)
 	}
 	require.Equal(t, "tuner", *pair("k:seq/fp32", "k:splitk(4)/fp32").Class)
+	require.Equal(t, "tuner", *pair("k:seq/fp32; tiles:arrival/fp32", "k:splitk(4)/fp32; tiles:arrival/fp32").Class, "both race, by other plans")
 	for _, odd := range [][2]string{{"fused=true", "fused=false"}, {"tie:seq", "tie:reverse"}, {"tie:seq", "tie=low"}, {"handle:seq", "handle=live"}, {"", "tie=low"}, {"k", "k"}} {
 		require.NotPanics(t, func() { pair(odd[0], odd[1]) }, "a trace of another maker: %v", odd)
 	}
