@@ -114,7 +114,7 @@ func (t *Tensor) Set(i int, x float64) {
 	default:
 		t.i32[i] = 0
 		if x == x {
-			t.i32[i] = int32(min(max(x, math.MinInt32), math.MaxInt32))
+			t.i32[i] = int32(min(max(x, math.MinInt32), math.MaxInt32)) // fits: it saturates
 		}
 	}
 }

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"math"
 
 	"firstbit/parallel"
 	"firstbit/trace"
@@ -21,7 +22,10 @@ func cutOf(t *trace.Trace) (c cut, err error) {
 	config, _ := t.Raw["config"].(map[string]any)
 	number := func(name string) int {
 		n, _ := config[name].(float64)
-		return int(n)
+		if n < 1 || n > math.MaxInt32 {
+			return 0
+		}
+		return int(n) // fits: it is far below 2⁶³
 	}
 	c = cut{l.DP, number("micro"), number("batch"), number("seq")}
 	if c.micro < 1 {

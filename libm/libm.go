@@ -42,7 +42,7 @@ func Exp(x float64) float64 {
 	case -tiny < x && x < tiny:
 		return 1 + x
 	}
-	k := int(float64(log2e*x) + math.Copysign(0.5, x)) // the conversion truncates
+	k := int(float64(log2e*x) + math.Copysign(0.5, x)) // fits: below 1076; the conversion truncates
 	hi := x - float64(float64(k)*ln2Hi)
 	lo := float64(float64(k) * ln2Lo)
 	return scale(expKernel(hi, lo), k)

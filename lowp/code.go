@@ -30,7 +30,7 @@ func (f Format) Encode(x float32) uint32 {
 	case abs == 0x7f800000:
 		return sign | s.infinity()
 	case abs < lowest: // subnormal: a multiple of the smallest
-		return sign | uint32(float64(float64(math.Float32frombits(abs))/f.MinSubnormal()))
+		return sign | uint32(float64(float64(math.Float32frombits(abs))/f.MinSubnormal())) // fits: below 2^mantissa
 	}
 	return sign | (abs-uint32(s.minExp+126)<<23)>>drop
 }

@@ -159,7 +159,9 @@ func (c coder) stochastic(abs, word uint32) uint32 {
 func halfStochastic(abs, word uint32) uint32 {
 	abs = min(abs, 0x40c00000)
 	q := uint64(abs-0x3f000000) << 10 // in units of 2⁻³² of a step
-	if below := uint64(int64(math.Float32frombits(abs) * 0x1p33)); abs < 0x3f800000 {
+	// fits: 6·2³³ at most
+	below := uint64(int64(math.Float32frombits(abs) * 0x1p33))
+	if abs < 0x3f800000 {
 		q = below
 	}
 	return uint32((q + uint64(word)) >> 32)

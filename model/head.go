@@ -138,7 +138,7 @@ func runLossBackward[T libm.Float](c *device.Call) {
 // firstOf is the token of the first logit: 0 unless a rank has part of the vocabulary.
 func firstOf(c *device.Call) int {
 	if s := c.Scalars; len(s) > 0 && s[len(s)-1].Name == "first" {
-		return int(s[len(s)-1].Value)
+		return int(s[len(s)-1].Value) // fits: it was a token
 	}
 	return 0
 }

@@ -88,7 +88,7 @@ func (r *revealer) size(i, j int) (int, error) {
 	if outside != math.Trunc(outside) || outside < 0 || outside > float64(r.n-2) {
 		return 0, ErrNotASum
 	}
-	return r.n - int(outside), nil
+	return r.n - int(outside), nil // fits: from 0 to n−2
 }
 
 // build is the kid of a node of parent leaves that holds leaves[0], and the leaves of its siblings:

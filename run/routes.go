@@ -37,8 +37,8 @@ func (o *Outcome) observe(next device.Runner) device.Runner {
 					left = max(left, v)
 				}
 			}
-			r.Margin = append(r.Margin, math.Float32bits(kth))
-			r.Next = append(r.Next, math.Float32bits(left))
+			r.Margin = append(r.Margin, lowp.FP32.Encode(kth))
+			r.Next = append(r.Next, lowp.FP32.Encode(left))
 		}
 		o.Routes = append(o.Routes, r)
 	}
