@@ -156,7 +156,7 @@ func TestValidateVariants(t *testing.T) {
 		{"latent: -1: must be from 0 (no projection)", func(c *Config) { c.Latent = -1 }},
 		{"latent:", func(c *Config) { c.Latent = 1<<20 + 1 }},
 		{"aux: \"token\": must be batch (or empty) or sequence", func(c *Config) { c.Aux = "token" }},
-		{"router: \"topk\": must be sigmoid, softmax or softmax_topk", func(c *Config) { c.Router = "topk" }},
+		{"router: \"topk\": must be one of sigmoid, softmax, softmax_topk", func(c *Config) { c.Router = "topk" }},
 		{"top_k: 1: must be at least 2 with model.moe.router softmax_topk", func(c *Config) { c.Router, c.TopK, c.GroupTop = "softmax_topk", 1, 1 }},
 	} {
 		c := inGroups(refused.change)
