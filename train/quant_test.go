@@ -87,7 +87,7 @@ func runLayout(t *testing.T, c Config, l parallel.Layout, schedule device.Schedu
 		for i := range steps {
 			states[i*ranks+rank.Index] = tr.Step().State
 		}
-		if each != nil && rank.Index == 0 {
+		if each != nil {
 			each(tr)
 		}
 		return nil
@@ -122,6 +122,9 @@ func TestCopiesOfShardedMasters(t *testing.T) {
 		c := recipeOf(name)
 		c.Batch, c.Seq = 2, 16
 		runLayout(t, c, parallel.Layout{DP: 2}, device.Schedule{}, 2, func(tr *Trainer) {
+			if tr.rank.Index > 0 {
+				return
+			}
 			for _, p := range tr.weights.Params() {
 				if p.Quant == nil {
 					continue
@@ -132,6 +135,23 @@ func TestCopiesOfShardedMasters(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The amaxes of a step are the largest that any rank saw, so that all have the same scales, whatever part of a batch or a weight is theirs.
+func TestScalesAreAlikeOnAllRanks(t *testing.T) {
+	for _, l := range []parallel.Layout{{DP: 2}, {TP: 2}} {
+		c := recipeOf("fp8 delayed")
+		c.Batch, c.Seq = 2, 16
+		scales := make([][]string, 2)
+		runLayout(t, c, l, device.Schedule{}, 2, func(tr *Trainer) {
+			for _, s := range tr.scales() {
+				d := s.Digest(nil)
+				scales[tr.rank.Index] = append(scales[tr.rank.Index], fmt.Sprintf("%s %x", s.Name, d))
+			}
+		})
+		require.NotEmpty(t, scales[0])
+		require.Equal(t, scales[0], scales[1], "%s", l)
 	}
 }
 
