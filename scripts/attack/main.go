@@ -25,7 +25,7 @@ type attack struct {
 
 // attacks are in the order in which they run.
 func attacks() []attack {
-	return []attack{traces(), checkpoints(), weights(), savers(), kills(), signals(), disks()}
+	return []attack{traces(), checkpoints(), weights(), inputs(), savers(), kills(), signals(), disks()}
 }
 
 type options struct {

@@ -164,7 +164,7 @@ func (o outcome) broken() string {
 		return "takes too much memory"
 	case o.signal != "":
 		return "ended by " + o.signal
-	case strings.Contains(o.stderr, "goroutine ") || strings.Contains(o.stderr, "fatal error") || strings.Contains(o.stderr, "runtime error"):
+	case strings.Contains(o.stderr, "goroutine ") || strings.Contains(o.stderr, "fatal error") || strings.Contains(o.stderr, "panic:"):
 		return "panics"
 	}
 	for _, r := range o.stdout + o.stderr {
