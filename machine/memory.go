@@ -2,6 +2,7 @@
 package machine
 
 import (
+	"math"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -35,12 +36,25 @@ func memory(root string) (available int64, known bool) {
 			available = min(available, left(filepath.Join(root, "sys/fs/cgroup/memory"), at, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
 		}
 	}
-	return max(available, 0), true
+	return max(min(available, address(root)), 0), true
+}
+
+// address is how many bytes of addresses a limit on the process, as ulimit -v sets it, leaves it.
+func address(root string) int64 {
+	for line := range strings.Lines(text(filepath.Join(root, "proc/self/limits"))) {
+		if rest, ok := strings.CutPrefix(line, "Max address space"); ok {
+			soft, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			if most, err := strconv.ParseInt(soft, 10, 64); err == nil { // "unlimited" is none
+				return most - numbers(filepath.Join(root, "proc/self/status"))["VmSize:"]<<10
+			}
+		}
+	}
+	return math.MaxInt64
 }
 
 // left is the least that a control group and those around it have left. What they hold of files is given up for new allocations.
 func left(mount, at, limit, usage, inactive string) int64 {
-	least := int64(1<<63 - 1)
+	least := int64(math.MaxInt64)
 	for {
 		dir := filepath.Join(mount, at)
 		most, err := strconv.ParseInt(strings.TrimSpace(text(filepath.Join(dir, limit))), 10, 64)

@@ -22,6 +22,8 @@ func TestMemory(t *testing.T) {
 		"version 1":        {map[string]string{"proc/self/cgroup": "3:cpu:/x\n8:memory:/a\n0::/\n", "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "1000\n", "sys/fs/cgroup/memory/a/memory.usage_in_bytes": "900\n", "sys/fs/cgroup/memory/a/memory.stat": "total_inactive_file 7\n"}, 107},
 		"unlimited":        {map[string]string{"proc/self/cgroup": "8:memory:/a\n", "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/a/memory.usage_in_bytes": "900\n"}, 8024 << 10},
 		"full":             {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "1700\n"}, 0},
+		"address space":    {map[string]string{"proc/self/limits": "Max file size  1  2  bytes\nMax address space         9000                 unlimited            bytes\n", "proc/self/status": "VmPeak: 9 kB\nVmSize:\t 4 kB\n"}, 9000 - 4<<10},
+		"no address limit": {map[string]string{"proc/self/limits": "Max address space         unlimited            unlimited            bytes\n", "proc/self/status": "VmSize: 4 kB\n"}, 8024 << 10},
 		"another's folder": {map[string]string{"proc/self/cgroup": "0::/../../x\nnonsense\n", "sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "1\n"}, 999},
 	} {
 		root := t.TempDir()
