@@ -30,7 +30,7 @@ func ReadConfig(dir string, base model.Config) (model.Config, error) {
 	path := filepath.Join(dir, configFile)
 	text, err := files.Read(path, textMost)
 	if err != nil {
-		return base, fmt.Errorf("checkpoint %s: %w", path, cause(err))
+		return base, fmt.Errorf("checkpoint %s: %w", path, files.Reason(err))
 	}
 	c, err := ConfigFromHF(text, base)
 	if err != nil {
@@ -73,7 +73,7 @@ func ReadWeights(dir string, m *model.Model) (*File, error) {
 		return ReadFile(filepath.Join(dir, weightsFile), most)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", filepath.Join(dir, indexFile), cause(err))
+		return nil, fmt.Errorf("checkpoint %s: %w", filepath.Join(dir, indexFile), files.Reason(err))
 	}
 	var index struct {
 		Map map[string]string `json:"weight_map"`
@@ -126,16 +126,7 @@ func SaveHF(dir string, m *model.Model) error {
 		err = os.WriteFile(filepath.Join(dir, configFile), text, 0o666)
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint %s: %w", dir, cause(err))
+		return fmt.Errorf("checkpoint %s: %w", dir, files.Reason(err))
 	}
 	return WriteFile(filepath.Join(dir, weightsFile), HFTensors(m))
-}
-
-// cause is an error of the file system without the path, which the caller names.
-func cause(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }

@@ -46,7 +46,7 @@ var formats = []struct {
 func ReadFile(path string, most Limit) (*File, error) {
 	b, err := files.Read(path, most.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", path, cause(err))
+		return nil, fmt.Errorf("checkpoint %s: %w", path, files.Reason(err))
 	}
 	f, err := Decode(b, most.Header)
 	if err != nil {
@@ -95,7 +95,7 @@ func WriteFile(path string, tensors []Tensor) error {
 		err = os.WriteFile(path, b, 0o666)
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint %s: %w", path, cause(err))
+		return fmt.Errorf("checkpoint %s: %w", path, files.Reason(err))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func stepOf(name string) int {
 func Steps(dir string) ([]int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", dir, cause(err))
+		return nil, fmt.Errorf("checkpoint %s: %w", dir, files.Reason(err))
 	}
 	var steps []int
 	for _, e := range entries {
@@ -98,7 +98,7 @@ func ReadManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestFile)
 	b, err := files.Read(path, manifestLimit(dir))
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", path, cause(err))
+		return nil, fmt.Errorf("checkpoint %s: %w", path, files.Reason(err))
 	}
 	m, err := DecodeManifest(b)
 	if err != nil {
@@ -153,7 +153,7 @@ func (want RankFile) read(path string) (*File, error) {
 	}
 	b, err := files.Read(path, int64(want.Bytes))
 	if err != nil {
-		return nil, cause(err)
+		return nil, files.Reason(err)
 	}
 	if len(b) != want.Bytes {
 		return nil, fmt.Errorf("has %d bytes: must have %d", len(b), want.Bytes)

@@ -72,7 +72,7 @@ func (s *Saver) prepare(after int) error {
 		err = clean(s.Dir)
 	}
 	if err != nil {
-		return fmt.Errorf("save %s: %w", s.Dir, cause(err))
+		return fmt.Errorf("save %s: %w", s.Dir, files.Reason(err))
 	}
 	if s.Keep > 0 {
 		s.saved = chain(s.Dir, steps, s.Run.Provenance.Previous)
@@ -84,7 +84,7 @@ func (s *Saver) prepare(after int) error {
 func (s *Saver) Put(rank, step int, tensors []Tensor) error {
 	err := s.put(rank, step, tensors)
 	if err != nil {
-		return fmt.Errorf("save %s: %w", filepath.Join(s.Dir, stepName(step)), cause(err))
+		return fmt.Errorf("save %s: %w", filepath.Join(s.Dir, stepName(step)), files.Reason(err))
 	}
 	return nil
 }
