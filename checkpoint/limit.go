@@ -61,8 +61,8 @@ const (
 	manifestMost = 1 << 30
 )
 
-// elementsMost bounds a rank's tensors together, so that no product of extents overflows.
-const elementsMost = 1 << 40
+// elementsMost bounds a rank's tensors together: weights, masters and moments of the largest model and as much again.
+const elementsMost = 1 << 32
 
 // limit bounds a rank's file by the tensors that the manifest lists.
 func (f RankFile) limit() (Limit, error) {
@@ -80,6 +80,18 @@ func (f RankFile) limit() (Limit, error) {
 		}
 	}
 	return limitOf(int64(len(f.Tensors)), elements), nil
+}
+
+// fits reports that the files of all ranks, which are read whole, are larger than the memory that is left; nil: they are not.
+func (m *Manifest) fits(available int64) error {
+	all := int64(0)
+	for _, f := range m.Files {
+		all += int64(f.Bytes)
+	}
+	if all > available {
+		return fmt.Errorf("files: of %d bytes together: %d bytes of memory are available", all, available)
+	}
+	return nil
 }
 
 func (f RankFile) check() error {

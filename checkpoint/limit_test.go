@@ -88,6 +88,12 @@ func TestWeightsInSeveralFilesAreBounded(t *testing.T) {
 	require.ErrorContains(t, err, "bytes: must be at most ")
 }
 
+func TestCheckpointFitsInMemory(t *testing.T) {
+	m := &Manifest{Files: []RankFile{{Bytes: 3}, {Bytes: 4}}}
+	require.NoError(t, m.fits(7))
+	require.EqualError(t, m.fits(6), "files: of 7 bytes together: 6 bytes of memory are available")
+}
+
 // A checkpoint's files are no larger than its manifest says, whose digests one can forge, and that is bounded by what stands in it.
 func TestCheckpointsAreBounded(t *testing.T) {
 	forged := func(edit func(*Manifest)) func(path string) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"firstbit/files"
+	"firstbit/machine"
 )
 
 const manifestFile = "manifest.json"
@@ -132,6 +133,11 @@ func Read(dir string) (*Checkpoint, error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
 		return nil, err
+	}
+	if available, known := machine.Memory(); known {
+		if err := m.fits(available); err != nil {
+			return nil, fmt.Errorf("checkpoint %s: %w", filepath.Join(dir, manifestFile), err)
+		}
 	}
 	c := &Checkpoint{Dir: dir, Manifest: m}
 	for _, want := range m.Files {

@@ -93,11 +93,14 @@ func forgeCheckpoint(t *trial, dir string) (allowed, error) {
 	may := asBeforeOr2
 	rank := t.rand.IntN(len(f.manifest.get("files").items))
 	name := f.manifest.get("files").items[rank].get("name").text()
-	switch t.rand.IntN(3) {
+	switch t.rand.IntN(10) {
 	case 0:
+		t.kind, t.what = "forged: a sparse file that the manifest wants", name
+		return refusal, firstError(f.sparse(rank, name), f.close())
+	case 1, 2, 3:
 		t.kind, t.what = "forged: the manifest", mutate(t.rand, &f.manifest)
 		return may, f.close()
-	case 1:
+	case 4, 5, 6:
 		s, err := openSafetensors(filepath.Join(dir, name))
 		if err != nil {
 			return 0, err
@@ -112,6 +115,15 @@ func forgeCheckpoint(t *trial, dir string) (allowed, error) {
 		}
 	}
 	return may, f.close()
+}
+
+// sparse makes a rank's file one of 100 GB, and has the manifest say that it must be.
+func (f *forgery) sparse(rank int, name string) error {
+	const bytes = 100 << 30
+	of := &f.manifest.get("files").items[rank]
+	of.get("bytes").plain = strconv.Itoa(bytes)
+	of.get("tensors").items[0].get("shape").items = []value{{plain: "2147483647"}, {plain: "12"}}
+	return os.Truncate(filepath.Join(f.dir, name), bytes)
 }
 
 // counters are states that say how far a run is. The first decides which step continues.
