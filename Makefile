@@ -15,7 +15,7 @@ mutants: ## change the product in a hundred places, one at a time, and rewrite t
 check: ## vet, gofmt, the race detector, the search for fused instructions
 	scripts/check.sh
 
-arch: ## the same bits natively, on arm64 under qemu-user, and as wasm under Node
+arch: ## the same bits natively, on four architectures under qemu-user, and as wasm under Node; builds for macOS and Windows
 	scripts/arch.sh
 
 fuzz: ## every fuzz target for ten seconds

@@ -1,33 +1,43 @@
 #!/usr/bin/env bash
-# The same bits everywhere: one command natively, at other GOMAXPROCS, with a trace, on arm64
-# under qemu-user, and as wasm under Node; and the packs of fixtures, all their files.
+# The same bits everywhere: commands natively, in other processes, at other GOMAXPROCS, without AVX2 and traced; the goldens, a trace
+# and a checkpoint on arm64, riscv64, ppc64le and s390x (big-endian) under qemu-user, and as wasm under Node; the packs of
+# fixtures. For macOS and Windows the program is built and vetted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-if ! command -v qemu-aarch64 >/dev/null && ! command -v qemu-aarch64-static >/dev/null; then
-  echo "installing qemu-user"
-  sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
-  $sudo apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq qemu-user >/dev/null
-fi
-qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static)
+# emulator GOARCH: the program that runs binaries of it.
+emulator() {
+  local name=$1
+  [ "$name" = arm64 ] && name=aarch64
+  command -v "qemu-$name" || command -v "qemu-$name-static"
+}
+emulated="arm64 riscv64 ppc64le s390x"
+for arch in $emulated; do
+  if ! emulator "$arch" >/dev/null; then
+    echo "installing qemu-user"
+    sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
+    $sudo apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq qemu-user >/dev/null
+    break
+  fi
+done
 
 export CGO_ENABLED=0
 go build -o "$dir/native" ./cmd/firstbit
-GOARCH=arm64 go build -o "$dir/arm64" ./cmd/firstbit
-GOOS=js GOARCH=wasm go build -o "$dir/wasm" ./cmd/firstbit
-wasm() { node --stack-size=8192 "$(go env GOROOT)/lib/wasm/wasm_exec_node.js" "$dir/wasm" "$@"; }
 
 status=0
+failed() {
+  echo "  $*"
+  status=1
+}
 same() { # same NAME WANT GOT
   if cmp -s "$2" "$3"; then
     echo "  same bits: $1"
   else
-    echo "  DIFFERENT BITS: $1"
-    status=1
+    failed "DIFFERENT BITS: $1"
   fi
 }
 
@@ -38,34 +48,80 @@ for args in "--precision fp32" "--precision bf16 --recipe fast --schedule 7 --se
   "--layout dp=8 --set batch=1 --recipe fast --schedule 3" \
   "--recipe canonical --set model.moe.aux=sequence --layout dp=2,tp=2,pp=2,ep=2 --set batch=1 --set micro=2 --set model.dropout=0.1 --precision bf16" \
   "--layout cp=2,tp=2 --precision nvfp4" "--layout pp=2,vpp=2 --set micro=2 --set cluster.overlap=true --precision mxfp8" \
-  "--precision fp8 --set quant.scaling=delayed --layout ep=2"; do
+  "--precision fp8 --set quant.scaling=delayed --layout ep=2" "--precision bf16 --set optim.lr=1e30 --set optim.min_lr=0"; do
   i=$((i + 1))
   command="train --preset tiny --steps 3 --json $args"
   echo "firstbit $command"
-  "$dir/native" $command >"$dir/want"
-  "$dir/native" $command >"$dir/got"
+  "$dir/native" $command >"$dir/want" 2>/dev/null
+  "$dir/native" $command >"$dir/got" 2>/dev/null
   same "another process" "$dir/want" "$dir/got"
   for p in 1 4; do
-    GOMAXPROCS=$p "$dir/native" $command >"$dir/got"
+    GOMAXPROCS=$p "$dir/native" $command >"$dir/got" 2>/dev/null
     same "GOMAXPROCS=$p" "$dir/want" "$dir/got"
   done
-  GODEBUG=cpu.avx2=off "$dir/native" $command >"$dir/got"
+  GODEBUG=cpu.avx2=off "$dir/native" $command >"$dir/got" 2>/dev/null
   same "without AVX2" "$dir/want" "$dir/got"
-  "$dir/native" $command --trace "$dir/trace$i" --level kernel >"$dir/got"
+  "$dir/native" $command --trace "$dir/trace$i" --level kernel >"$dir/got" 2>/dev/null
   same "traced at kernel level" "$dir/want" "$dir/got"
-  "$qemu" "$dir/arm64" $command >"$dir/got"
-  same "arm64" "$dir/want" "$dir/got"
-  wasm $command >"$dir/got"
-  same "wasm" "$dir/want" "$dir/got"
-  # A whole trace too: every Call's digests.
-  "$qemu" "$dir/arm64" $command --trace "$dir/arm$i" --level kernel >/dev/null
-  "$dir/native" diff "$dir/trace$i" "$dir/arm$i" | sed 's/^/  arm64 trace: /' || status=1
+  "$dir/native" $command --seed 2 >"$dir/got" 2>/dev/null
+  ! cmp -s "$dir/want" "$dir/got" || failed "the comparison cannot fail: another seed gives the same output"
+done
 
-  "$dir/native" $command --seed 2 >"$dir/got"
-  if cmp -s "$dir/want" "$dir/got"; then
-    echo "  the comparison cannot fail: another seed gives the same output"
-    status=1
+# What runs on every architecture: RUN is the emulator or Node with what it needs, PROGRAM and TESTS are built for it.
+golden='Golden$/pico'
+small="train --preset pico --layout tp=2,pp=2 --set model.ssm.groups=2 --set micro=2 --precision nvfp4 --json"
+"$dir/native" $small --steps 2 --trace "$dir/small" --level kernel >"$dir/small2"
+"$dir/native" $small --steps 4 --save "$dir/saved" --save-every 2 >"$dir/small4"
+tail_of() { node -e 'console.log(JSON.stringify(JSON.parse(require("fs").readFileSync(process.argv[1])).steps.slice(-2)))' "$1"; }
+tail_of "$dir/small4" >"$dir/want4"
+
+elsewhere() { # elsewhere NAME RUN… : with $dir/NAME and $dir/NAME.test
+  local name=$1
+  shift
+  echo "$name"
+  if (cd run && "$@" "$dir/$name.test" -test.run "$golden" -steps 2 >"$dir/out" 2>&1) && grep -q '^PASS' "$dir/out"; then
+    echo "  same bits: the goldens"
+  else
+    tail -20 "$dir/out"
+    failed "DIFFERENT BITS: the goldens"
   fi
+  "$@" "$dir/$name" $small --steps 2 --trace "$dir/trace-$name" --level kernel >"$dir/got"
+  same "metrics" "$dir/small2" "$dir/got"
+  if diff -r -x host.json "$dir/small" "$dir/trace-$name" >"$dir/out"; then
+    echo "  same bytes: a trace at kernel level"
+  else
+    head -c 500 "$dir/out"
+    failed "DIFFERENT BYTES: a trace at kernel level"
+  fi
+  "$@" "$dir/$name" $small --steps 4 --resume "$dir/saved/step000002" --save "$dir/saved-$name" >"$dir/got"
+  tail_of "$dir/got" >"$dir/got4"
+  same "a checkpoint continued here" "$dir/want4" "$dir/got4"
+  "$@" "$dir/$name" $small --steps 2 --save "$dir/from-$name" >/dev/null
+  "$dir/native" $small --steps 4 --resume "$dir/from-$name" >"$dir/got" 2>/dev/null
+  tail_of "$dir/got" >"$dir/got4"
+  same "a checkpoint of here continued natively" "$dir/want4" "$dir/got4"
+}
+
+for arch in $emulated; do
+  GOARCH=$arch go build -o "$dir/$arch" ./cmd/firstbit
+  GOARCH=$arch go test -c -o "$dir/$arch.test" ./run
+  elsewhere "$arch" "$(emulator "$arch")"
+done
+GOOS=js GOARCH=wasm go build -o "$dir/wasm" ./cmd/firstbit
+GOOS=js GOARCH=wasm go test -c -o "$dir/wasm.test" ./run
+elsewhere wasm node --stack-size=8192 "$(go env GOROOT)/lib/wasm/wasm_exec_node.js"
+
+# The checks above can fail: a run of another seed has another trace, and other bits after the checkpoint.
+"$dir/native" $small --seed 2 --steps 2 --trace "$dir/other" --level kernel >"$dir/got"
+! cmp -s "$dir/small2" "$dir/got" || failed "the comparison cannot fail: another seed has the same metrics"
+! diff -r -x host.json "$dir/small" "$dir/other" >/dev/null || failed "the comparison cannot fail: another seed has the same trace"
+
+# A trace with everything in it, big-endian too.
+for arch in arm64 s390x; do
+  command="train --preset tiny --steps 1 --precision bf16 --recipe fast --schedule 7 --set model.dropout=0.1 --level kernel"
+  "$dir/native" $command --trace "$dir/tiny-$arch" >/dev/null
+  "$(emulator $arch)" "$dir/$arch" $command --trace "$dir/tiny-$arch-there" >/dev/null
+  "$dir/native" diff "$dir/tiny-$arch" "$dir/tiny-$arch-there" | sed "s/^/  $arch trace: /" || status=1
 done
 
 echo "firstbit fixtures"
@@ -77,16 +133,23 @@ packs() { # packs NAME COMMAND…: the same packs as the first ones
     echo "  same bytes: $1, $(find "$dir/packs" -type f | wc -l) files"
   else
     head -c 1000 "$dir/got"
-    echo "  DIFFERENT BYTES: $1"
-    status=1
+    failed "DIFFERENT BYTES: $1"
   fi
   rm -rf "$dir/packs"
 }
 packs "GOMAXPROCS=1" env GOMAXPROCS=1 "$dir/native"
 packs "GOMAXPROCS=4" env GOMAXPROCS=4 "$dir/native"
-packs "arm64" "$qemu" "$dir/arm64"
+packs "arm64" "$(emulator arm64)" "$dir/arm64"
 if diff -rq "$dir/first/bit-flip/a" "$dir/first/bit-flip/b" >/dev/null; then
-  echo "  the comparison cannot fail: two runs that differ are the same files"
-  status=1
+  failed "the comparison cannot fail: two runs that differ are the same files"
 fi
+
+for target in darwin/arm64 darwin/amd64 windows/amd64; do
+  export GOOS=${target%/*} GOARCH=${target#*/}
+  if go build -o /dev/null ./... && go vet ./...; then
+    echo "built and vetted: $target"
+  else
+    failed "not built for $target"
+  fi
+done
 exit $status
