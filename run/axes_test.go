@@ -151,7 +151,7 @@ var axisFaults = []struct{ layout, path, where string }{
 	{"cp=2", "layers.0.ssm.conv.tail", "rank=0"},
 	{"cp=2", "layers.0.ssm.state.recv", "rank=0 phase=bwd"},
 	{"cp=2", "layers.1.attn.wk", "rank=1"},
-	{"dp=2,tp=2,pp=2,ep=2", "layers.3.mlp.w1", "rank=5"},
+	{"dp=2,tp=2,pp=2,ep=2", "layers.3.mlp.w1", "rank=5 elem=2"},
 	{"cp=2,tp=2,ep=2", "layers.2.moe.router.logits", "rank=3"},
 }
 
