@@ -68,6 +68,35 @@ func TestNVBlockScaleIsNotADivision(t *testing.T) {
 	require.EqualValues(t, 0x4b, scales[1])
 }
 
+// docs/facts.md, Low precision: where a block's factor and what undoes its scale are rounded. Each operation is done in float64, which is exact
+// enough for one float32 operation, and rounded; formulas that are the same on paper have other bits.
+func TestNVFactorsAreRoundedAsSaid(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 9))
+	round := func(x float64) float64 { return float64(float32(x)) }
+	quotient, divided, regrouped := 0, 0, 0
+	for range 10000 {
+		amax := round(math.Ldexp(1+r.Float64(), r.IntN(12)-6))
+		tensor := round(float64(NVTensorScale(float32(amax * (1 + 3*r.Float64())))))
+		code, factor := NVBlockScale(float32(amax), float32(tensor))
+		s, inverse := float64(lowp.E4M3.Decode(uint32(code))), round(1/tensor)
+		require.Equal(t, round(1/round(s*inverse)), float64(factor), "%v %v", amax, tensor)
+		if round(round(1/inverse)/s) != float64(factor) {
+			quotient++
+		}
+		back, largest := float64(nvDecode(code, float32(amax))), round(1.0/(6*448))
+		require.Equal(t, round(round(s*amax)*largest), back)
+		if round(round(s*amax)/(6*448)) != back {
+			divided++
+		}
+		if round(s*round(amax*largest)) != back {
+			regrouped++
+		}
+	}
+	for _, n := range []int{quotient, divided, regrouped} {
+		require.Greater(t, n, 500, "negative control")
+	}
+}
+
 // Squares have the same scale by rows and by columns: the transpose's copy is the transposed copy.
 func TestNVSquareIsItsOwnTranspose(t *testing.T) {
 	const rows, d = 48, 64

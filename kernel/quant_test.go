@@ -131,6 +131,10 @@ func TestDelayedScale(t *testing.T) {
 	}
 	passed, _ := DelayedScale(lowp.E4M3, []float32{nan32, 2}, 7, false, 0)
 	require.Equal(t, float32(224), passed, "a NaN is passed over where there is a number")
+	third, back := DelayedScale(lowp.E4M3, []float32{3}, 7, true, 0)
+	require.Equal(t, float32(448)/3, third)
+	require.NotEqual(t, float32(448)*(float32(1)/3), third, "negative control: the quotient is rounded once")
+	require.Equal(t, 1/third, back)
 	tiny, _ := DelayedScale(lowp.E4M3, []float32{0x1p-149}, 7, true, 0)
 	require.Equal(t, float32(math.MaxFloat32), tiny)
 }
