@@ -2,7 +2,6 @@ package device
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,60 +115,6 @@ func TestParseSchedule(t *testing.T) {
 		_, ok := ParseSchedule(text)
 		require.False(t, ok, text)
 	}
-}
-
-func TestGlob(t *testing.T) {
-	for _, c := range []struct {
-		pattern, s string
-		want       bool
-	}{
-		{"", "", true}, {"", "a", false}, {"*", "", true}, {"**", "a.b", true},
-		{"a", "a", true}, {"a", "ab", false}, {"ab", "a", false}, {"?", "", false}, {"?", ".", true}, {"a?c", "abc", true},
-		{"*.dprob", "layers.1.moe.experts.grouped_gemm.dprob", true}, // at any depth
-		{"*.dprob", "dprob", false},
-		{"layers.*.dx", "layers.1.moe.w1.dx", true}, {"layers.*.dx", "layers.1.dw", false},
-		{"layers.1.*", "layers.10.w", false}, {"layers.1*", "layers.10.w", true},
-		{"*a*b*", "xxaxxbxx", true}, {"*a*b*", "xxbxxa", false}, {"a*b*c", "abbc", true}, {"a*bc", "abcbc", true}, {"a*bc", "abcb", false},
-		{"[ab]", "a", false}, {"[ab]", "[ab]", true}, {`\*`, "*", false}, // no other special characters
-	} {
-		require.Equal(t, c.want, Glob(c.pattern, c.s), "%q %q", c.pattern, c.s)
-	}
-	// No exponential backtracking.
-	require.False(t, Glob("*a*a*a*a*a*a*a*a*a*a*b", strings.Repeat("a", 2000)))
-}
-
-// Against the definition by recursion, on every pattern and text of up to four letters.
-func TestGlobIsItsDefinition(t *testing.T) {
-	words := func(alphabet string) []string {
-		all := []string{""}
-		for lo, n := 0, 0; n < 4; n++ {
-			hi := len(all)
-			for _, w := range all[lo:hi] {
-				for _, c := range alphabet {
-					all = append(all, w+string(c))
-				}
-			}
-			lo = hi
-		}
-		return all
-	}
-	for _, p := range words("ab*?") {
-		for _, s := range words("ab") {
-			if globNaive(p, s) != Glob(p, s) {
-				t.Fatalf("%q %q", p, s)
-			}
-		}
-	}
-}
-
-func globNaive(p, s string) bool {
-	switch {
-	case p == "":
-		return s == ""
-	case p[0] == '*':
-		return globNaive(p[1:], s) || s != "" && globNaive(p, s[1:])
-	}
-	return s != "" && (p[0] == '?' || p[0] == s[0]) && globNaive(p[1:], s[1:])
 }
 
 func TestCallMatches(t *testing.T) {

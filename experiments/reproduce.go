@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"firstbit/device"
+	"github.com/tidwall/match"
+
 	"firstbit/diff"
 	"firstbit/run"
 	"firstbit/trace"
@@ -132,7 +133,7 @@ func (r *Result) judge(c *Cause) {
 		require(!p.want || p.Identical, "%s: the pair differs", p.Name)
 	}
 	if root := r.Fault.Root; root != nil {
-		require(device.Glob(c.Root, root.Path()), "the localiser names %s, not %s", root.Path(), c.Root)
+		require(match.Match(root.Path(), c.Root), "the localiser names %s, not %s", root.Path(), c.Root)
 		verdict := cmp.Or(c.verdict, "origin")
 		require(root.Verdict == verdict, "the verdict is %s, not %s", root.Verdict, verdict)
 		require(r.Fault.Class != nil && *r.Fault.Class == c.Class, "the class is not %s", c.Class)
@@ -149,7 +150,7 @@ func (r *Result) judge(c *Cause) {
 
 // explains tells whether a Call is one that the cause makes a root of.
 func (c *Cause) explains(path string) bool {
-	return device.Glob(c.Root, path) || slices.ContainsFunc(c.also, func(glob string) bool { return device.Glob(glob, path) })
+	return match.Match(path, c.Root) || slices.ContainsFunc(c.also, func(glob string) bool { return match.Match(path, glob) })
 }
 
 type harness struct {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 
+	"github.com/tidwall/match"
+
 	"firstbit/device"
 )
 
@@ -70,13 +72,13 @@ func (f *Fault) set(c *device.Call) {
 
 // Names tells whether the fault's GLOBs name a state.
 func (f *Fault) Names(state string) bool {
-	return device.Glob(f.Glob, state) || f.with != "" && device.Glob(f.with, state)
+	return match.Match(state, f.Glob) || f.with != "" && match.Match(state, f.with)
 }
 
 // Copies tells whether a rank restores a state that another saved, and which one's.
 func (i Injector) Copies(state string) (from *Fault) {
 	for _, f := range i.Faults {
-		if f.Kind == "copy" && f.on(i.Rank) && device.Glob(f.Glob, state) {
+		if f.Kind == "copy" && f.on(i.Rank) && match.Match(state, f.Glob) {
 			from = f
 		}
 	}

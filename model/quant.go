@@ -3,6 +3,8 @@ package model
 import (
 	"slices"
 
+	"github.com/tidwall/match"
+
 	"firstbit/device"
 )
 
@@ -14,7 +16,7 @@ func (w *Weights) QuantiseLinear(r *device.Recipe, high []string) { w.quant, w.h
 func (w *Weights) RoundingStream() *device.Stream { return w.stream("sr", true) }
 
 func (w *Weights) quantised(p *device.Param) {
-	if w.quant == nil || slices.ContainsFunc(w.high, func(glob string) bool { return device.Glob(glob, p.Name) }) {
+	if w.quant == nil || slices.ContainsFunc(w.high, func(glob string) bool { return match.Match(p.Name, glob) }) {
 		return
 	}
 	p.Quantise(w.quant)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/match"
 
 	"firstbit/device"
 	"firstbit/libm"
@@ -135,7 +136,7 @@ func firstOfTied(plan string, tied ...int) [2]int32 {
 	var kept int32
 	b.dev = device.New(device.Options{}, func(next device.Runner) device.Runner {
 		return func(c *device.Call) {
-			if device.Glob("*.topk*", c.ID.Path) { // the choice of groups, of experts, and the unbiased one
+			if match.Match(c.ID.Path, "*.topk*") { // the choice of groups, of experts, and the unbiased one
 				c.Plan = reduce.MustPlan(plan + "; slots=value; sort=false")
 			}
 			next(c)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/match"
+
 	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
@@ -198,7 +200,7 @@ func (r *session) restored(c *checkpoint.Checkpoint, rank int, err error) error 
 
 func (r *session) around(step int, early bool) {
 	for _, f := range r.injector.Around(early) {
-		match := func(state string) bool { return device.Glob(f.Glob, state) }
+		match := func(state string) bool { return match.Match(state, f.Glob) }
 		switch f.Kind {
 		case "seed":
 			f.Act(r.trainer.Reseed(step, match))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidwall/match"
+
 	"firstbit/device"
 	"firstbit/spell"
 )
@@ -70,7 +72,7 @@ func (t *Trainer) checkHigh() error {
 	for _, glob := range t.Quant.High {
 		named := t.rank.PP().Size() > 1
 		for _, p := range t.weights.Params() {
-			named = named || t.weights.Linear(p) && device.Glob(glob, p.Name)
+			named = named || t.weights.Linear(p) && match.Match(p.Name, glob)
 		}
 		if !named {
 			return fmt.Errorf("quant.high: %q: names no weight of a linear layer", glob)
