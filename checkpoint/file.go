@@ -18,6 +18,7 @@ import (
 	"firstbit/device"
 	"firstbit/files"
 	"firstbit/lowp"
+	"firstbit/state"
 )
 
 // A Tensor is a named array as a file holds it: row-major, little-endian.
@@ -27,7 +28,7 @@ type Tensor struct {
 
 	format safetensors.DType
 	data   []byte
-	place  *Place // in the whole; nil: not known
+	place  *state.Place // in the whole; nil: not known
 }
 
 // A File is the tensors of a safetensors file, in order of their names.
@@ -166,6 +167,12 @@ func FileOf(tensors []Tensor) *File {
 	f := &File{Tensors: slices.Clone(tensors)}
 	slices.SortFunc(f.Tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
 	return f
+}
+
+// At is the tensor with a place.
+func (t Tensor) At(p state.Place) Tensor {
+	t.place = &p
+	return t
 }
 
 // With is the file with another tensor of the same name as its tensor i.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/zeebo/xxh3"
+
+	"firstbit/state"
 )
 
 // ManifestVersion changes with any change to the meaning of a field or a digest. Since version 2 every NaN is lowp's one of its format.
@@ -49,11 +51,11 @@ type RankFile struct {
 
 // Entry is a tensor of a rank's file. Its digest is that of traces.
 type Entry struct {
-	Name   string `json:"name"`
-	Dtype  string `json:"dtype"`
-	Shape  []int  `json:"shape"`
-	Digest string `json:"digest"`
-	Place  *Place `json:"place,omitempty"` // nil: of a checkpoint from before places were kept
+	Name   string       `json:"name"`
+	Dtype  string       `json:"dtype"`
+	Shape  []int        `json:"shape"`
+	Digest string       `json:"digest"`
+	Place  *state.Place `json:"place,omitempty"` // nil: of a checkpoint from before places were kept
 }
 
 const noDigest = "00000000000000000000000000000000"

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"firstbit/state"
 )
 
 // Whole is the state of a run put together from all ranks' files: what no layout is part of, and the random streams by name.
@@ -39,7 +41,7 @@ func (c *Checkpoint) Assemble() (*Whole, error) {
 			t := c.Ranks[rank].Tensors[i]
 			name, place := e.Name, *e.Place
 			if place.Stream != "" {
-				name, place = "stream "+place.Stream, Place{Whole: t.Shape}
+				name, place = "stream "+place.Stream, state.Place{Whole: t.Shape}
 			}
 			bad := func(err error) error { return fmt.Errorf("tensor %q of %s: %w", e.Name, f.Name, err) }
 			g := found[name]
@@ -65,11 +67,11 @@ func (c *Checkpoint) Assemble() (*Whole, error) {
 }
 
 // begin makes room for a tensor of which all ranks together have so many elements.
-func begin(t Tensor, p Place, have int) (*gathering, error) {
-	_, _, whole, err := p.part()
-	if err != nil {
+func begin(t Tensor, p state.Place, have int) (*gathering, error) {
+	if err := p.Check(); err != nil {
 		return nil, err
 	}
+	whole := p.Elements()
 	if whole > have {
 		return nil, fmt.Errorf("shape %v: has %d elements, and the ranks' files together %d", p.Whole, whole, have)
 	}
@@ -78,12 +80,12 @@ func begin(t Tensor, p Place, have int) (*gathering, error) {
 }
 
 // add lays a rank's part down, and returns the rank, counted from 1, that has other bits of it; 0: none.
-func (g *gathering) add(t Tensor, p Place, rank int) (other int, err error) {
+func (g *gathering) add(t Tensor, p state.Place, rank int) (other int, err error) {
 	if t.format != g.format || !slices.Equal(p.Whole, g.Shape) {
 		return 0, fmt.Errorf("is %s of %v: another rank's is %s of %v", t.format, p.Whole, g.format, g.Shape)
 	}
 	size := len(g.data) / len(g.from)
-	err = p.runs(t.Len(), func(from, to, n int) {
+	err = p.Runs(t.Len(), func(from, to, n int) {
 		part, all := t.data[from*size:(from+n)*size], g.data[to*size:(to+n)*size]
 		for i := range n {
 			x, y := part[i*size:(i+1)*size], all[i*size:(i+1)*size]
@@ -118,7 +120,7 @@ func collect(found map[string]*gathering) (*Whole, error) {
 }
 
 // Part cuts what a place says from a tensor of the whole, in the shape that a rank has it in.
-func (w *Whole) Part(name string, p Place, shape []int) (Tensor, error) {
+func (w *Whole) Part(name string, p state.Place, shape []int) (Tensor, error) {
 	all, ok := (&File{Tensors: w.Tensors}).Tensor(name)
 	if !ok {
 		return Tensor{}, fmt.Errorf("tensor %q: is missing", name)
@@ -129,7 +131,7 @@ func (w *Whole) Part(name string, p Place, shape []int) (Tensor, error) {
 	t := Tensor{Name: name, Shape: slices.Clone(shape), format: all.format}
 	size := len(all.data) / all.Len()
 	t.data = make([]byte, t.Len()*size)
-	err := p.runs(t.Len(), func(from, to, n int) {
+	err := p.Runs(t.Len(), func(from, to, n int) {
 		copy(t.data[from*size:(from+n)*size], all.data[to*size:])
 	})
 	if err != nil {

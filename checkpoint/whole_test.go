@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/state"
 )
 
 // cutUp has the first rows·cols numbers as every rank of a layout saves them: two parts of the columns, each in two segments of unequal
@@ -21,18 +21,18 @@ func cutUp(t *testing.T, edit func(rank int, tensors []Tensor) []Tensor) *Checkp
 	for rank := range 4 {
 		tp, dp := rank%2, rank/2
 		lo, n := []int{0, 4}[dp], []int{4, 2}[dp]
-		p := device.NewPart("w", lowp.FP32, true, []int{rows, cols}, device.Cut{Dim: 1, Part: tp, Parts: 2})
+		p := device.NewPart("w", lowp.FP32, true, []int{rows, cols}, state.Cut{Dim: 1, Part: tp, Parts: 2})
 		part := device.NewTensor(lowp.FP32, n)
 		for i := range n {
-			part.Set(i, float64(p.Index(lo+i)))
+			part.Set(i, float64(p.Place.From(lo).Index(i)))
 		}
 		stream, step := device.NewTensor(lowp.INT32, 4), device.NewTensor(lowp.INT32, 2)
 		stream.Set(0, float64(tp))
 		step.Set(0, 7)
 		tensors := []Tensor{
-			Of("w.m", part).At(Place{Whole: []int{rows, cols}, Cuts: []Cut{{Dim: 1, Part: tp, Parts: 2}}, Lo: lo}),
-			Of("rng.x", stream).At(Place{Stream: []string{"x", "x.tp1"}[tp]}),
-			Of("step", step).At(Place{Whole: []int{2}}),
+			Of("w.m", part).At(state.Place{Whole: []int{rows, cols}, Cuts: []state.Cut{{Dim: 1, Part: tp, Parts: 2}}, Lo: lo}),
+			Of("rng.x", stream).At(state.Place{Stream: []string{"x", "x.tp1"}[tp]}),
+			Of("step", step).At(state.Place{Whole: []int{2}}),
 		}
 		if edit != nil {
 			tensors = edit(rank, tensors)
@@ -60,15 +60,15 @@ func TestAssemble(t *testing.T) {
 
 	// Cut for other ranks: four parts of the columns, three of the rows, and from an element on.
 	for _, c := range []struct {
-		p     Place
+		p     state.Place
 		shape []int
 		want  []float64
 	}{
-		{Place{}, []int{3, 4}, []float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
-		{Place{Cuts: []Cut{{1, 3, 4}}}, []int{3, 1}, []float64{3, 7, 11}},
-		{Place{Cuts: []Cut{{0, 1, 3}}}, []int{4}, []float64{4, 5, 6, 7}},
-		{Place{Cuts: []Cut{{0, 2, 3}, {1, 1, 2}}, Lo: 1}, []int{1}, []float64{11}},
-		{Place{Cuts: []Cut{{1, 0, 2}}, Lo: 1}, []int{4}, []float64{1, 4, 5, 8}},
+		{state.Place{}, []int{3, 4}, []float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
+		{state.Place{Cuts: []state.Cut{{Dim: 1, Part: 3, Parts: 4}}}, []int{3, 1}, []float64{3, 7, 11}},
+		{state.Place{Cuts: []state.Cut{{Dim: 0, Part: 1, Parts: 3}}}, []int{4}, []float64{4, 5, 6, 7}},
+		{state.Place{Cuts: []state.Cut{{Dim: 0, Part: 2, Parts: 3}, {Dim: 1, Part: 1, Parts: 2}}, Lo: 1}, []int{1}, []float64{11}},
+		{state.Place{Cuts: []state.Cut{{Dim: 1, Part: 0, Parts: 2}}, Lo: 1}, []int{4}, []float64{1, 4, 5, 8}},
 	} {
 		c.p.Whole = []int{3, 4}
 		part, err := w.Part("w.m", c.p, c.shape)
@@ -77,28 +77,13 @@ func TestAssemble(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, x, "%+v", c.p)
 	}
-	for _, p := range []Place{{Whole: []int{4, 3}}, {Whole: []int{3, 4}, Lo: 1}, {Whole: []int{3, 4}, Cuts: []Cut{{Dim: 0, Part: 0, Parts: 2}}},
-		{Whole: []int{3, 4}, Cuts: []Cut{{Dim: 2, Part: 0, Parts: 2}}}, {Whole: []int{3, 4}, Lo: -1}} {
+	for _, p := range []state.Place{{Whole: []int{4, 3}}, {Whole: []int{3, 4}, Lo: 1}, {Whole: []int{3, 4}, Cuts: []state.Cut{{Dim: 0, Part: 0, Parts: 2}}},
+		{Whole: []int{3, 4}, Cuts: []state.Cut{{Dim: 2, Part: 0, Parts: 2}}}, {Whole: []int{3, 4}, Lo: -1}} {
 		_, err := w.Part("w.m", p, []int{3, 4})
 		require.ErrorContains(t, err, `tensor "w.m"`, "%+v", p)
 	}
-	_, err = w.Part("w.v", Place{Whole: []int{1}}, []int{1})
+	_, err = w.Part("w.v", state.Place{Whole: []int{1}}, []int{1})
 	require.EqualError(t, err, `tensor "w.v": is missing`)
-}
-
-// One dimension cut twice, as experts are by two axes, lies where device.Param has it.
-func TestPlacesAreParams(t *testing.T) {
-	cuts := []device.Cut{{Dim: 0, Part: 1, Parts: 2}, {Dim: 2, Part: 2, Parts: 3}}
-	p := device.NewPart("w", lowp.FP32, true, []int{4, 2, 6}, cuts...)
-	place := Place{Whole: p.Whole}
-	for _, c := range cuts {
-		place.Cuts = append(place.Cuts, Cut{c.Dim, c.Part, c.Parts})
-	}
-	require.NoError(t, place.runs(p.W.Len(), func(from, to, n int) {
-		for i := range n {
-			require.Equal(t, p.Index(from+i), to+i)
-		}
-	}))
 }
 
 func TestAssembleRefuses(t *testing.T) {
@@ -137,16 +122,16 @@ func TestAssembleRefuses(t *testing.T) {
 		}},
 		{`tensor "w.m" of rank00002.safetensors: is F32 of [4 3]: another rank's is F32 of [3 4]`, func(rank int, x []Tensor) []Tensor {
 			if rank == 2 {
-				x[0] = x[0].At(Place{Whole: []int{4, 3}})
+				x[0] = x[0].At(state.Place{Whole: []int{4, 3}})
 			}
 			return x
 		}},
 		{`tensor "w.m" of rank00000.safetensors: shape [2147483647]: has 2147483647 elements, and the ranks' files together 12`, func(_ int, x []Tensor) []Tensor {
-			x[0] = x[0].At(Place{Whole: []int{2147483647}}) // 17 GB, of a file of a few bytes
+			x[0] = x[0].At(state.Place{Whole: []int{2147483647}}) // 17 GB, of a file of a few bytes
 			return x
 		}},
 		{`tensor "w.m" of rank00000.safetensors: shape [2147483647 2]: must have from 1 to`, func(_ int, x []Tensor) []Tensor {
-			x[0] = x[0].At(Place{Whole: []int{2147483647, 2}})
+			x[0] = x[0].At(state.Place{Whole: []int{2147483647, 2}})
 			return x
 		}},
 	} {
@@ -162,25 +147,4 @@ func TestAssembleRefuses(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 		require.NotContains(t, err.Error(), "\n")
 	}
-}
-
-// Whatever a manifest says, no element lies outside the whole.
-func FuzzPlace(f *testing.F) {
-	f.Add([]byte(`{"whole":[4,2,6],"cuts":[{"dim":0,"part":1,"parts":2},{"dim":2,"part":2,"parts":3}],"lo":3}`), 5)
-	f.Add([]byte(`{"stream":"x"}`), 1)
-	f.Fuzz(func(t *testing.T, b []byte, n int) {
-		var p Place
-		if json.Unmarshal(b, &p) != nil || n < 0 || n > 1<<12 {
-			return
-		}
-		got := 0
-		err := p.runs(n, func(from, to, length int) {
-			_, _, whole, _ := p.part()
-			require.Equal(t, got, from)
-			require.True(t, to >= 0 && to+length <= whole)
-			got += length
-		})
-		require.True(t, err != nil || got == n)
-		_ = p.String()
-	})
 }

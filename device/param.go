@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"firstbit/lowp"
+	"firstbit/state"
 )
 
 // Param is a weight with its gradient.
@@ -19,9 +20,8 @@ type Param struct {
 	// Steady promises that Grad is added to as often in every step as in the first.
 	Steady bool
 
-	// Where a rank has a part of the weight, Whole is the shape of all of it and Cuts how the part is cut from it.
-	Whole []int
-	Cuts  []Cut
+	// Place is that of the rank's part in the whole weight.
+	Place state.Place
 	// Sequence: every tensor-parallel rank has the whole weight and a part of the tokens.
 	Sequence bool
 	// Expert: the weight lies on the ranks as the experts are folded over them.
@@ -46,25 +46,19 @@ type Param struct {
 	stamp int64 // which one that is
 }
 
-// Cut is one dimension of a weight of which a rank has one of several equal parts.
-type Cut struct{ Dim, Part, Parts int }
-
 // NewParam makes a Param of zeros.
 func NewParam(name string, f lowp.Format, decay bool, shape ...int) *Param {
 	return NewPart(name, f, decay, shape)
 }
 
 // NewPart makes a Param of zeros; shape is that of the whole weight, which the cuts must divide.
-func NewPart(name string, f lowp.Format, decay bool, shape []int, cuts ...Cut) *Param {
-	m := MasterFormat(f)
-	part := slices.Clone(shape)
-	for _, c := range cuts {
-		if part[c.Dim]%c.Parts != 0 {
-			panic("device: a cut does not divide the weight")
-		}
-		part[c.Dim] /= c.Parts
+func NewPart(name string, f lowp.Format, decay bool, shape []int, cuts ...state.Cut) *Param {
+	place := state.Place{Whole: slices.Clone(shape), Cuts: cuts}
+	if err := place.Check(); err != nil {
+		panic("device: no weight has such a shape and such cuts")
 	}
-	p := &Param{Name: name, W: NewTensor(f, part...), Grad: NewTensor(m, part...), Decay: decay, Whole: slices.Clone(shape), Cuts: cuts}
+	m, part := MasterFormat(f), place.Part()
+	p := &Param{Name: name, W: NewTensor(f, part...), Grad: NewTensor(m, part...), Decay: decay, Place: place}
 	p.Master = p.W
 	if m != f {
 		p.Master = NewTensor(m, part...)
@@ -88,34 +82,4 @@ func (p *Param) ZeroGrad() {
 			u.sources[i].n = 0
 		}
 	}
-}
-
-// Elements is the number of elements of the whole weight.
-func (p *Param) Elements() int {
-	n := 1
-	for _, d := range p.Whole {
-		n *= d
-	}
-	return n
-}
-
-// Index is where element i of the rank's part lies in the whole weight, row-major.
-func (p *Param) Index(i int) int {
-	if len(p.Cuts) == 0 {
-		return i
-	}
-	at, stride := 0, 1
-	for d := len(p.Whole) - 1; d >= 0; d-- {
-		n := p.W.Dim(d)
-		x := i % n
-		i /= n
-		for _, c := range p.Cuts {
-			if c.Dim == d {
-				x += c.Part * n
-			}
-		}
-		at += x * stride
-		stride *= p.Whole[d]
-	}
-	return at
 }

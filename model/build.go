@@ -11,6 +11,7 @@ import (
 	"firstbit/moe"
 	"firstbit/parallel"
 	"firstbit/ssm"
+	"firstbit/state"
 )
 
 // New builds the network in the given format, with weights of zeros and streams without a seed: Init sets both.
@@ -84,10 +85,10 @@ func (m *Model) head() Head {
 }
 
 // tp is a weight's cut over tensor-parallel ranks.
-func (w *Weights) tp(dim int) device.Cut { return cutOf(dim, w.rank.TP()) }
+func (w *Weights) tp(dim int) state.Cut { return cutOf(dim, w.rank.TP()) }
 
-func cutOf(dim int, m parallel.Member) device.Cut {
-	return device.Cut{Dim: dim, Part: m.Index, Parts: m.Size()}
+func cutOf(dim int, m parallel.Member) state.Cut {
+	return state.Cut{Dim: dim, Part: m.Index, Parts: m.Size()}
 }
 
 // stream is a stream that the forward draws from, if it does.
@@ -238,7 +239,7 @@ func (w *Weights) expert(name string, shape []int, hidden int) *device.Param {
 }
 
 // part is a weight of which a rank has the part that the cut says.
-func (w *Weights) part(name string, in initializer, shape []int, cut device.Cut) *device.Param {
+func (w *Weights) part(name string, in initializer, shape []int, cut state.Cut) *device.Param {
 	p := w.param(name, in, shape, cut)
 	w.join(p, w.rank.CP())
 	return p
@@ -263,7 +264,7 @@ func (w *Weights) join(p *device.Param, over parallel.Member) {
 }
 
 // param is the weight of a name; one that is there already is shared.
-func (w *Weights) param(name string, in initializer, shape []int, cuts ...device.Cut) *device.Param {
+func (w *Weights) param(name string, in initializer, shape []int, cuts ...state.Cut) *device.Param {
 	if p := w.byName[name]; p != nil {
 		return p
 	}
@@ -271,7 +272,7 @@ func (w *Weights) param(name string, in initializer, shape []int, cuts ...device
 	if in.master {
 		f = device.MasterFormat(f)
 	}
-	cuts = slices.DeleteFunc(cuts, func(c device.Cut) bool { return c.Parts == 1 })
+	cuts = slices.DeleteFunc(cuts, func(c state.Cut) bool { return c.Parts == 1 })
 	p := device.NewPart(name, f, in.decay, shape, cuts...)
 	if in.linear {
 		w.quantised(p)

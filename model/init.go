@@ -86,9 +86,9 @@ func initParam(dev *device.Device, p *device.Param, in initializer, streams Stre
 	c.Body = func(*device.Call) {
 		s := streams("init." + p.Name)
 		next := 0
-		for i := range p.Elements() { // all are drawn, whichever part is here
+		for i := range p.Place.Elements() { // all are drawn, whichever part is here
 			v := in.value(s, in.a, in.b)
-			if next < p.Master.Len() && i == p.Index(next) {
+			if next < p.Master.Len() && i == p.Place.Index(next) {
 				p.Master.Set(next, v)
 				next++
 			}

@@ -14,6 +14,7 @@ import (
 	"firstbit/parallel"
 	"firstbit/reduce"
 	"firstbit/rng"
+	"firstbit/state"
 )
 
 // The layers on tensor- and context-parallel ranks against the same layers on one.
@@ -229,7 +230,7 @@ func (w whole) places(tp parallel.Member) []int {
 }
 
 func (w whole) part(f lowp.Format, r parallel.Rank) *device.Param {
-	p := device.NewPart(w.name, f, true, w.shape, device.Cut{Dim: w.cut, Part: r.TP().Index, Parts: r.TP().Size()})
+	p := device.NewPart(w.name, f, true, w.shape, state.Cut{Dim: w.cut, Part: r.TP().Index, Parts: r.TP().Size()})
 	all := drawn(w.name, p.W.Len()*r.TP().Size(), 0.3)
 	for i, at := range w.places(r.TP()) {
 		p.Master.Set(i, all[at])

@@ -11,6 +11,7 @@ import (
 	"firstbit/lowp"
 	"firstbit/parallel"
 	"firstbit/reduce"
+	"firstbit/state"
 )
 
 // The batch of these tests: sequences of so many tokens, dealt to data ranks and microbatches.
@@ -101,8 +102,8 @@ func (s spread) build(r parallel.Rank) *MoE {
 		m.Latent = &Latent{Down: device.NewParam("down", s.format, true, width, inner), Up: device.NewParam("up", s.format, true, inner, width)}
 	}
 	expert := func(name string, shape []int, hidden int) *device.Param {
-		return device.NewPart(name, s.format, true, shape, device.Cut{Dim: 0, Part: r.EP().Index, Parts: r.EP().Size()},
-			device.Cut{Dim: hidden, Part: r.ETP().Index, Parts: r.ETP().Size()})
+		return device.NewPart(name, s.format, true, shape, state.Cut{Dim: 0, Part: r.EP().Index, Parts: r.EP().Size()},
+			state.Cut{Dim: hidden, Part: r.ETP().Index, Parts: r.ETP().Size()})
 	}
 	m.Experts = Experts{Config: c, W1: expert("w1", []int{c.Experts, inner, c.Hidden}, 2), W2: expert("w2", []int{c.Experts, c.Hidden, inner}, 1)}
 	for i := range m.Router.Bias.Len() {
@@ -113,9 +114,9 @@ func (s spread) build(r parallel.Rank) *MoE {
 		m.Router.Bias.Set(i, v)
 	}
 	for n, p := range m.Params() {
-		whole := random(s.format, uint64(20+n), p.Whole...)
+		whole := random(s.format, uint64(20+n), p.Place.Whole...)
 		for i := range p.W.Len() {
-			p.W.Set(i, whole.Value(p.Index(i)))
+			p.W.Set(i, whole.Value(p.Place.Index(i)))
 		}
 		p.Apart = s.canonical
 		sharers := r.Micro()
@@ -214,10 +215,10 @@ func (s spread) run(t *testing.T) outcome {
 func (s spread) whole(parts [][]part) map[string][]float64 {
 	all := map[string][]float64{}
 	for n, like := range parts[0] {
-		leaves := make([][]float64, like.Elements())
+		leaves := make([][]float64, like.Place.Elements())
 		for _, rank := range parts {
 			for i, v := range rank[n].grad {
-				if at := rank[n].Index(i); rank[n].first {
+				if at := rank[n].Place.Index(i); rank[n].first {
 					leaves[at] = append(leaves[at], v)
 				}
 			}

@@ -52,10 +52,10 @@ func inSequence(next device.Runner) device.Runner {
 	}
 }
 
-// state is all that an update leaves, as bits: weights, and of each rank's own masters and moments, put together.
-type state map[string][]string
+// updated is all that an update leaves, as bits: weights, and of each rank's own masters and moments, put together.
+type updated map[string][]string
 
-func (s state) note(name string, at int, t *device.Tensor) {
+func (s updated) note(name string, at int, t *device.Tensor) {
 	for i := range t.Len() {
 		for len(s[name]) <= at+i {
 			s[name] = append(s[name], "")
@@ -68,9 +68,9 @@ func (s state) note(name string, at int, t *device.Tensor) {
 }
 
 // over runs steps over ranks and returns what they leave, and the norms.
-func over(t *testing.T, c Config, f lowp.Format, ranks, bucket, steps int) (state, []float64) {
+func over(t *testing.T, c Config, f lowp.Format, ranks, bucket, steps int) (updated, []float64) {
 	t.Helper()
-	all := make([]state, ranks)
+	all := make([]updated, ranks)
 	own := make([]*Distributed, ranks)
 	norms := make([]float64, steps)
 	w := parallel.NewWorld(parallel.Layout{DP: ranks}, 4)
@@ -88,7 +88,7 @@ func over(t *testing.T, c Config, f lowp.Format, ranks, bucket, steps int) (stat
 				norms[step-1] = norm.Value(0)
 			}
 		}
-		all[r.Index], own[r.Index] = state{}, d
+		all[r.Index], own[r.Index] = updated{}, d
 		for _, p := range ps {
 			all[r.Index].note(p.Name, 0, p.W)
 		}
@@ -141,7 +141,7 @@ func TestDistributedIsAdamWOfTheSum(t *testing.T) {
 				}
 				a.Step(dev, step, c.LR)
 			}
-			want := state{}
+			want := updated{}
 			for i, p := range ps {
 				want.note(p.Name, 0, p.W)
 				want.note(p.Name+".master", 0, p.Master)

@@ -13,6 +13,7 @@ import (
 	"firstbit/lowp"
 	"firstbit/parallel"
 	"firstbit/reduce"
+	"firstbit/state"
 )
 
 // sketch is a parameter of a made-up model, and how ranks share it.
@@ -43,10 +44,10 @@ func (s sketch) build(r parallel.Rank) *device.Param {
 	if at := r.PP().Index; at != s.stage*(l.PP-1)/2 && !(s.ends && at == l.PP-1) {
 		return nil
 	}
-	var cuts []device.Cut
+	var cuts []state.Cut
 	cut := func(dim int, m parallel.Member) {
 		if m.Size() > 1 {
-			cuts = append(cuts, device.Cut{Dim: dim, Part: m.Index, Parts: m.Size()})
+			cuts = append(cuts, state.Cut{Dim: dim, Part: m.Index, Parts: m.Size()})
 		}
 	}
 	switch {
@@ -59,7 +60,7 @@ func (s sketch) build(r parallel.Rank) *device.Param {
 	p := device.NewPart(s.name, s.f, len(s.shape) > 1, s.shape, cuts...)
 	p.Sequence, p.Expert, p.Ends = s.tp < 0, s.expert, s.ends && l.PP > 1
 	for i := range p.Master.Len() {
-		p.Master.Set(i, 1/float64(3+p.Index(i)))
+		p.Master.Set(i, 1/float64(3+p.Place.Index(i)))
 	}
 	p.W.CopyFrom(p.Master)
 	return p
@@ -74,7 +75,7 @@ type outcome struct {
 // note adds a rank's; copies must agree.
 func (o *outcome) note(t *testing.T, what string, p *device.Param, lo int, x *device.Tensor) {
 	for i := range x.Len() {
-		at := fmt.Sprint(what, " ", p.Name, " ", p.Index(lo+i))
+		at := fmt.Sprint(what, " ", p.Name, " ", p.Place.Index(lo+i))
 		if old, ok := o.bits[at]; ok {
 			require.Equal(t, old, x.Bits(i), at)
 		}
@@ -180,7 +181,7 @@ func fillWhole(_ *device.Device, r parallel.Rank, s sketch, p *device.Param, ste
 	for i := range p.Grad.Len() {
 		sum := 0.0
 		for k := first; k < contributions; k += stride {
-			sum += whole(s.name, p.Index(i), step, k)
+			sum += whole(s.name, p.Place.Index(i), step, k)
 		}
 		p.Grad.Set(i, sum)
 	}
@@ -247,7 +248,7 @@ func fillJoined(dev *device.Device, r parallel.Rank, s sketch, p *device.Param, 
 			sum := 0.0
 			for k := from; k < to; k++ {
 				if k%s.uses == use {
-					sum += whole(s.name, p.Index(i), step, k)
+					sum += whole(s.name, p.Place.Index(i), step, k)
 				}
 			}
 			dw.Set(i, sum)
@@ -265,7 +266,7 @@ func fillParts(dev *device.Device, r parallel.Rank, s sketch, p *device.Param, s
 		dw := device.NewTensor(p.Grad.Format, p.Grad.Shape()...)
 		for i := range dw.Len() {
 			for k := range leaves {
-				leaves[k] = part(s.name, p.Index(i), step, use, share*n+k)
+				leaves[k] = part(s.name, p.Place.Index(i), step, use, share*n+k)
 			}
 			dw.Set(i, float64(tree.Sum(leaves, lowp.FP32)))
 		}

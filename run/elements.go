@@ -21,7 +21,7 @@ func elements(t *train.Trainer) (sum uint64) {
 	held := t.Optim.States()
 	for _, p := range t.Model.Params() {
 		for _, h := range held[p] {
-			at := func(i int) int { return p.Index(h.Lo + i) }
+			at := p.Place.From(h.Lo).Index
 			add(p.Name+".master", h.Master, at)
 			add(p.Name+".m", h.M, at)
 			add(p.Name+".v", h.V, at)

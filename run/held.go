@@ -15,7 +15,7 @@ func parts(t *train.Trainer) map[string]uint64 {
 	cut := map[string]string{}
 	moments := t.Optim.States()
 	for _, p := range t.Model.Params() {
-		where := fmt.Sprint(p.Cuts)
+		where := fmt.Sprint(p.Place.Cuts)
 		cut[p.Name] = where
 		for _, suffix := range train.CopySuffixes {
 			cut[p.Name+suffix] = where

@@ -13,6 +13,7 @@ import (
 	"firstbit/lowp"
 	"firstbit/parallel"
 	"firstbit/reduce"
+	"firstbit/state"
 )
 
 // wide is a layer with four groups, whose every sum that ranks may share divides by eight, and whose sequences are no shorter in
@@ -76,9 +77,9 @@ func (r *ranks) part(rank parallel.Rank) *Mamba {
 	m.Heads, m.Groups = m.Heads/tp.Size(), m.Groups/tp.Size()
 	to := []**device.Param{&m.InProj, &m.Conv, &m.ConvBias, &m.DTBias, &m.ALog, &m.Skip, &m.Norm, &m.OutProj}
 	for i, w := range r.whole.Params() {
-		p := device.NewPart(w.Name, w.W.Format, true, w.W.Shape(), device.Cut{Dim: cuts[i], Part: tp.Index, Parts: tp.Size()})
+		p := device.NewPart(w.Name, w.W.Format, true, w.W.Shape(), state.Cut{Dim: cuts[i], Part: tp.Index, Parts: tp.Size()})
 		for e := range p.W.Len() {
-			p.Master.Set(e, w.Master.Value(p.Index(e)))
+			p.Master.Set(e, w.Master.Value(p.Place.Index(e)))
 		}
 		p.W.CopyFrom(p.Master)
 		p.Join = func(dev *device.Device, label string, dw *device.Tensor) *device.Tensor {
@@ -135,7 +136,7 @@ func (r *ranks) run(t *testing.T) [][]float64 {
 		for n, p := range m.Params() {
 			for i := range p.Grad.Len() {
 				if rank.CP().Index == 0 {
-					out[2+n][p.Index(i)] = p.Grad.Value(i)
+					out[2+n][p.Place.Index(i)] = p.Grad.Value(i)
 				}
 			}
 		}

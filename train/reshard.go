@@ -4,17 +4,15 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/device"
 	"firstbit/rng"
+	"firstbit/state"
 )
 
 // places says where what this rank has of each state lies in the whole of it. A state that is not listed every rank has whole.
-func (t *Trainer) places() map[string]checkpoint.Place {
-	at := map[string]checkpoint.Place{}
+func (t *Trainer) places() map[string]state.Place {
+	at := map[string]state.Place{}
 	held := t.Optim.States()
 	for _, p := range t.weights.Params() {
-		place := checkpoint.Place{Whole: p.Whole}
-		for _, c := range p.Cuts {
-			place.Cuts = append(place.Cuts, checkpoint.Cut{Dim: c.Dim, Part: c.Part, Parts: c.Parts})
-		}
+		place := p.Place
 		at[p.Name] = place
 		for _, h := range held[p] {
 			place.Lo = h.Lo
@@ -22,16 +20,16 @@ func (t *Trainer) places() map[string]checkpoint.Place {
 		}
 	}
 	for _, s := range t.weights.Streams() {
-		at[streamState+s.Name] = checkpoint.Place{Stream: s.Name + t.of(s.Name)}
+		at[streamState+s.Name] = state.Place{Stream: s.Name + t.of(s.Name)}
 	}
 	return at
 }
 
-func placeOf(at map[string]checkpoint.Place, s State) checkpoint.Place {
+func placeOf(at map[string]state.Place, s State) state.Place {
 	if p, ok := at[s.Name]; ok {
 		return p
 	}
-	return checkpoint.Place{Whole: s.Shape()}
+	return state.Place{Whole: s.Shape()}
 }
 
 // Reshard cuts this rank's part from a run's whole state after a step, for Restore. A stream that no rank drew from yet is seeded by the

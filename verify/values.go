@@ -65,14 +65,14 @@ func collect(t *train.Trainer, r train.Result) (s rankStep) {
 	}
 	held := t.Optim.States()
 	for _, p := range t.Model.Params() {
-		s = append(s, part{Value{p.Name, bitsOf(p.W)}, p.Elements(), p.Index})
+		s = append(s, part{Value{p.Name, bitsOf(p.W)}, p.Place.Elements(), p.Place.Index})
 		for _, h := range held[p] {
-			at := func(i int) int { return p.Index(h.Lo + i) }
+			at := p.Place.From(h.Lo).Index
 			for _, x := range []struct {
 				name string
 				*device.Tensor
 			}{{"master", h.Master}, {"m", h.M}, {"v", h.V}, {"grad", h.Grad}} {
-				s = append(s, part{Value{p.Name + "." + x.name, bitsOf(x.Tensor)}, p.Elements(), at})
+				s = append(s, part{Value{p.Name + "." + x.name, bitsOf(x.Tensor)}, p.Place.Elements(), at})
 			}
 		}
 	}
