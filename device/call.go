@@ -22,8 +22,10 @@ type Kernel struct {
 	// Sharded names the reduction that tensor parallelism cuts into equal runs of leaves; empty: none is.
 	Sharded string
 
+	In, Scalars, Out ArgNames // what a Call reads and writes
+
 	Parts []Part      // recorded apart at kernel level, such as epilogues
-	Run   func(*Call) // reads c.In and c.Plan, writes c.Out
+	Run   func(*Call) // reads inputs, scalars and c.Plan, writes outputs
 }
 
 // Segments is the number of equal parts of a sequence, and of a sum that tensor parallelism may cut, which the canonical order adds
@@ -111,15 +113,33 @@ type Call struct {
 	key   uint64 // hash of from, the static half of the Schedule's key
 	stamp int64  // the last (step, micro) it ran at
 	owned []*Tensor
+
+	checked counts // of the arguments that last were as the Kernel declares
+	fresh   bool   // a name has changed since
 }
 
-// Read declares an input.
-func (c *Call) Read(name string, t *Tensor) { c.In = append(c.In, Arg{name, t}) }
+// Read gives an input.
+func (c *Call) Read(name string, t *Tensor) { c.In = c.give(c.In, name, t) }
 
-// ReadScalar declares a number the Call depends on.
-func (c *Call) ReadScalar(name string, v float64) { c.Scalars = append(c.Scalars, Scalar{name, v}) }
+// ReadScalar gives a number the Call depends on.
+func (c *Call) ReadScalar(name string, v float64) {
+	n := len(c.Scalars)
+	if n == cap(c.Scalars) || !same(c.Scalars[:n+1][n].Name, name) {
+		c.fresh = true
+	}
+	c.Scalars = append(c.Scalars, Scalar{name, v})
+}
 
-// Write declares an output that the call site owns: the same storage every
+// give adds an argument, and notes if another name stood in its place when the site last ran.
+func (c *Call) give(args []Arg, name string, t *Tensor) []Arg {
+	n := len(args)
+	if n == cap(args) || !same(args[:n+1][n].Name, name) {
+		c.fresh = true
+	}
+	return append(args, Arg{name, t})
+}
+
+// Write gives an output that the call site owns: the same storage every
 // time the site runs, as long as what it writes fits.
 func (c *Call) Write(name string, f lowp.Format, shape ...int) *Tensor {
 	i := len(c.Out)
@@ -133,41 +153,16 @@ func (c *Call) Write(name string, f lowp.Format, shape ...int) *Tensor {
 		t = NewTensor(f, s...)
 		c.owned[i] = t
 	}
-	c.Out = append(c.Out, Arg{name, t})
+	c.Out = c.give(c.Out, name, t)
 	return t
 }
 
-// Update declares as an output a tensor that lives elsewhere, such as a weight.
+// Update gives as an output a tensor that lives elsewhere, such as a weight.
 func (c *Call) Update(name string, t *Tensor) {
 	if len(c.Out) == len(c.owned) {
 		c.owned = append(c.owned, nil)
 	}
-	c.Out = append(c.Out, Arg{name, t})
-}
-
-// Scalar returns the scalar of that name.
-func (c *Call) Scalar(name string) float64 {
-	for i := range c.Scalars {
-		if c.Scalars[i].Name == name {
-			return c.Scalars[i].Value
-		}
-	}
-	panic("device: no such scalar")
-}
-
-// Input returns the tensor read under that name.
-func (c *Call) Input(name string) *Tensor { return find(c.In, name) }
-
-// Output returns the tensor written under that name.
-func (c *Call) Output(name string) *Tensor { return find(c.Out, name) }
-
-func find(args []Arg, name string) *Tensor {
-	for i := range args {
-		if args[i].Name == name {
-			return args[i].Tensor
-		}
-	}
-	panic("device: no such tensor")
+	c.Out = c.give(c.Out, name, t)
 }
 
 // Arrival draws from the Schedule the order in which n contributions of the

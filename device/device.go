@@ -121,6 +121,8 @@ func (d *Device) OpenKind(kind Kind, label string, k *Kernel) *Call {
 	c := d.calls[d.phase][label]
 	if c == nil {
 		c = d.make(kind, label, k)
+	} else if c.Kernel != k {
+		panic("device: " + c.from + " is a Call of the kernel " + c.Kernel.Name + ": it was opened with another, " + k.Name)
 	}
 	stamp := int64(d.step)<<20 | int64(d.micro)
 	if c.stamp == stamp {
@@ -164,8 +166,13 @@ func (d *Device) Calls() []*Call {
 	return all
 }
 
-// Do sends the Call through the door.
-func (c *Call) Do() { c.dev.run(c) }
+// Do sends the Call through the door, with the arguments that its Kernel declares.
+func (c *Call) Do() {
+	if n := (counts{len(c.In), len(c.Scalars), len(c.Out)}); c.fresh || n != c.checked {
+		c.check()
+	}
+	c.dev.run(c)
+}
 
 // execute is the innermost Runner: it runs the kernel, rounds what it wrote to
 // the outputs' formats, and signs them with the Call's name.

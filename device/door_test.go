@@ -16,7 +16,7 @@ import (
 // idle is a middleware that watches nothing.
 func idle(next Runner) Runner { return func(c *Call) { next(c) } }
 
-var nothing = &Kernel{Name: "nothing", Fixed: reduce.MustPlan("k:seq/fp32"), Run: func(*Call) {}}
+var nothing = &Kernel{Name: "nothing", In: Names("a b"), Scalars: Names("scale"), Out: Names("y"), Fixed: reduce.MustPlan("k:seq/fp32"), Run: func(*Call) {}}
 
 // pass sends one Call with two inputs, a scalar and an output through the door.
 func pass(d *Device, a, b *Tensor) *Tensor {
@@ -52,6 +52,8 @@ func TestDoorAllocatesNothing(t *testing.T) {
 			case "fresh":
 				c := *d.Open("fresh", nothing)
 				c.In = []Arg{{"a", a}, {"b", b}}
+				c.ReadScalar("scale", 0.5)
+				c.Update("y", a)
 				c.Do()
 			}
 		})
@@ -142,7 +144,7 @@ func TestReusedCallForgetsItsPlan(t *testing.T) {
 func TestCallNamesWhatItWrites(t *testing.T) {
 	d := New(Options{At: Coord{DP: 1}, Rank: 3}).In("layers.2").In("attn")
 	d.At(5, 1, Bwd)
-	two := &Kernel{Name: "two", Run: func(c *Call) {
+	two := &Kernel{Name: "two", Out: Names("y z"), Run: func(c *Call) {
 		c.Output("y").F32()[0] = 1.0 / 3
 		c.Output("z").F32()[0] = 1.0 / 3
 	}}
@@ -167,11 +169,11 @@ func TestCallNamesWhatItWrites(t *testing.T) {
 // Outputs whose rows change keep their memory as long as it suffices, whatever they shrank to in between; more of them, or another format, is another.
 func TestOutputsKeepTheirMemory(t *testing.T) {
 	for _, f := range []lowp.Format{lowp.FP32, lowp.FP64, lowp.INT32} {
-		d, step := New(Options{}), 0
+		d, step, k := New(Options{}), 0, &Kernel{Name: "y", Out: Names("y")}
 		write := func(f lowp.Format, shape ...int) *Tensor {
 			step++
 			d.At(step, 0, Fwd)
-			y := d.Open("y", &Kernel{Name: "y"}).Write("y", f, shape...)
+			y := d.Open("y", k).Write("y", f, shape...)
 			require.Equal(t, shape, y.Shape())
 			n := 1
 			for _, extent := range shape {
@@ -217,7 +219,7 @@ func TestAccumulate(t *testing.T) {
 // A steady gradient that is added to once a step is computed in the parameter's place from the third step on, one that is added to more often, or
 // that promises nothing, never; the values are the same. A promise that is broken is a mistake that shows.
 func TestAccumulateInPlace(t *testing.T) {
-	made := &Kernel{Name: "made"}
+	made := &Kernel{Name: "made", Out: Names("dw")}
 	run := func(d *Device, p *Param, step, micro int) *Tensor {
 		d.At(step, micro, Bwd)
 		c := d.Open("w.dw", made)

@@ -263,7 +263,7 @@ func TestRoundingDrawsForGradients(t *testing.T) {
 func TestBlocksDoNotStraddle(t *testing.T) {
 	for _, name := range []string{"mxfp8", "nearest"} {
 		q := &Quantised{Recipe: recipes[name](), labels: map[string]*operandLabels{}}
-		d := New(Options{})
+		d, reader := New(Options{}), &Kernel{Name: "read"}
 		x := gaussian(7, lowp.BF16, 1, 50, 20)
 		offsets := NewTensor(lowp.INT32, 5)
 		copy(offsets.i32, []int32{0, 17, 17, 49, 50})
@@ -276,7 +276,7 @@ func TestBlocksDoNotStraddle(t *testing.T) {
 			if p.Global != nil {
 				require.Equal(t, float32(1000), p.Global.f32[0], "the largest lies in a block that is not whole: it is not transformed")
 			}
-			c := d.Open("read", &Kernel{Name: "read"})
+			c := d.Open("read", reader)
 			c.Read("a", p.Codes)
 			c.ReadScales("a", p)
 			u := c.Unpack("a", way, offsets.i32)

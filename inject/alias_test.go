@@ -9,6 +9,8 @@ import (
 	"firstbit/lowp"
 )
 
+var writesY = &device.Kernel{Name: "fill", Out: device.Names("y")}
+
 // Two Calls whose outputs lie in one memory overwrite each other's; a longer one makes room and takes along what is there. Another Call,
 // another rank and another step keep to themselves.
 func TestAliasSharesMemory(t *testing.T) {
@@ -19,7 +21,7 @@ func TestAliasSharesMemory(t *testing.T) {
 		dev.At(3, 0, device.Bwd)
 		var made []*device.Tensor
 		for i, label := range []string{"one", "two"}[:len(lengths)] {
-			c := dev.In("a").Open(label, &device.Kernel{Name: "fill"})
+			c := dev.In("a").Open(label, writesY)
 			made = append(made, c.Write("y", []lowp.Format{lowp.FP32, f}[i], lengths[i]))
 			c.Body = func(c *device.Call) {
 				for j := range min(2, c.Out[0].Len()) {
@@ -69,7 +71,7 @@ func TestAliasEndsWithItsSteps(t *testing.T) {
 	dev := device.New(device.Options{}, Injector{Faults: []*Fault{parsed}}.Middleware)
 	at := func(step int, label string, set float64) *device.Tensor {
 		dev.At(step, 0, device.Bwd)
-		c := dev.Open(label, &device.Kernel{Name: "fill"})
+		c := dev.Open(label, writesY)
 		y := c.Write("y", lowp.FP32, 2)
 		c.Body = func(c *device.Call) { c.Out[0].Set(0, set) }
 		c.Do()
@@ -95,7 +97,7 @@ func TestAliasKeepsWhatWasHeld(t *testing.T) {
 	dev := device.New(device.Options{}, Injector{Faults: []*Fault{parsed}}.Middleware)
 	dev.At(1, 0, device.Bwd)
 	update := func(label string, y *device.Tensor) {
-		c := dev.Open(label, &device.Kernel{Name: "add"})
+		c := dev.Open(label, writesY)
 		c.Update("y", y)
 		c.Body = func(c *device.Call) { c.Out[0].Set(0, c.Out[0].Value(0)+1) }
 		c.Do()

@@ -6,8 +6,9 @@ import (
 )
 
 var (
-	tokensKernel = &device.Kernel{Name: "expert_tokens", Run: runTokens}
-	biasKernel   = &device.Kernel{Name: "expert_bias", Run: device.Width(runBias[float32], runBias[float64])}
+	tokensKernel = &device.Kernel{Name: "expert_tokens", In: device.Names("index tokens"), Out: device.Names("tokens"), Run: runTokens}
+	biasKernel   = &device.Kernel{Name: "expert_bias", In: device.Names("bias tokens"), Scalars: device.Names("rate"), Out: device.Names("bias tokens"),
+		Run: device.Width(runBias[float32], runBias[float64])}
 )
 
 // CountTokens adds the microbatch's choices to the step's count per expert.
@@ -35,14 +36,14 @@ func (r *Router) UpdateBias(dev *device.Device) {
 }
 
 func runTokens(c *device.Call) {
-	n := c.Out[0].I32()
-	for _, e := range c.In[0].I32() {
+	n := c.Output("tokens").I32()
+	for _, e := range c.Input("index").I32() {
 		n[e]++
 	}
 }
 
 func runBias[T libm.Float](c *device.Call) {
-	bias, n := device.Data[T](c.Out[0].Tensor), c.Out[1].I32()
+	bias, n := device.Out[T](c, "bias"), c.Output("tokens").I32()
 	total := int32(0)
 	for _, v := range n {
 		total += v

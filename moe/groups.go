@@ -9,11 +9,12 @@ import (
 )
 
 var (
-	groupScores = &device.Kernel{Name: "group_scores", Fixed: reduce.MustPlan("group:seq/fp32"),
-		Run: device.Width(runGroupScores[float32], runGroupScores[float64])}
-	topkGroups = &device.Kernel{Name: "topk", Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
+	groupScores = &device.Kernel{Name: "group_scores", In: device.Names("scores bias"), Scalars: device.Names("top"), Out: device.Names("sums"),
+		Fixed: reduce.MustPlan("group:seq/fp32"),
+		Run:   device.Width(runGroupScores[float32], runGroupScores[float64])}
+	topkGroups = &device.Kernel{Name: "topk", In: device.Names("scores"), Scalars: device.Names("k"), Out: device.Names("index"), Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
 		Run: device.Width(runTopKUnbiased[float32], runTopKUnbiased[float64])}
-	topkOfGroups = &device.Kernel{Name: "topk", Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
+	topkOfGroups = &device.Kernel{Name: "topk", In: device.Names("scores bias kept"), Scalars: device.Names("k groups"), Out: device.Names("index"), Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
 		Run: device.Width(runTopKOfGroups[float32], runTopKOfGroups[float64])}
 )
 
@@ -50,13 +51,13 @@ func (r *Router) topkOfGroups(dev *device.Device, kept *device.Tensor) *device.T
 }
 
 func runGroupScores[T libm.Float](c *device.Call) {
-	s, sums, n := c.In[0].Tensor, c.Out[0].Tensor, int(c.Scalar("top"))
-	kernel.GroupScores(device.Data[T](sums), device.Data[T](s), device.Data[T](c.In[1].Tensor), s.Cols(), sums.Cols(), n, c.Fold("group", n))
+	s, sums, n := c.Input("scores"), c.Output("sums"), int(c.Scalar("top"))
+	kernel.GroupScores(device.Data[T](sums), device.Data[T](s), device.In[T](c, "bias"), s.Cols(), sums.Cols(), n, c.Fold("group", n))
 }
 
 func runTopKOfGroups[T libm.Float](c *device.Call) {
-	s := c.In[0].Tensor
-	kernel.TopKOfGroups(c.Out[0].I32(), device.Data[T](s), device.Data[T](c.In[1].Tensor), c.In[2].I32(),
+	s := c.Input("scores")
+	kernel.TopKOfGroups(c.Output("index").I32(), device.Data[T](s), device.In[T](c, "bias"), c.Input("kept").I32(),
 		s.Cols(), int(c.Scalar("groups")), int(c.Scalar("k")), tieRule(c.Plan))
 	inSlots(c)
 }

@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	softmaxTopK = &device.Kernel{Name: "softmax_topk", Fixed: reduce.MustPlan("slots:seq/fp32"),
+	softmaxTopK = &device.Kernel{Name: "softmax_topk", In: device.Names("chosen"), Scalars: device.Names("scaling"), Out: device.Names("prob weights"), Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run: device.Width(runSoftmaxTopK[float32], runSoftmaxTopK[float64])}
-	softmaxTopKBackward = &device.Kernel{Name: "softmax_topk.bwd", Fixed: reduce.MustPlan("slots:seq/fp32"),
+	softmaxTopKBackward = &device.Kernel{Name: "softmax_topk.bwd", In: device.Names("dprob weights"), Scalars: device.Names("scaling"), Out: device.Names("dchosen"), Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run: device.Width(runSoftmaxTopKBackward[float32], runSoftmaxTopKBackward[float64])}
 )
 
@@ -36,13 +36,11 @@ func (r *Router) softmaxOfChosenBackward(dev *device.Device, dprob *device.Tenso
 }
 
 func runSoftmaxTopK[T libm.Float](c *device.Call) {
-	k := c.In[0].Cols()
-	kernel.SoftmaxTopK(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](c.In[0].Tensor),
-		k, T(c.Scalar("scaling")), c.Fold("slots", k))
+	k := c.Input("chosen").Cols()
+	kernel.SoftmaxTopK(device.Out[T](c, "prob"), device.Out[T](c, "weights"), device.In[T](c, "chosen"), k, T(c.Scalar("scaling")), c.Fold("slots", k))
 }
 
 func runSoftmaxTopKBackward[T libm.Float](c *device.Call) {
-	k := c.In[0].Cols()
-	kernel.SoftmaxTopKBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor),
-		k, T(c.Scalar("scaling")), c.Fold("slots", k))
+	k := c.Input("dprob").Cols()
+	kernel.SoftmaxTopKBackward(device.Out[T](c, "dchosen"), device.In[T](c, "dprob"), device.In[T](c, "weights"), k, T(c.Scalar("scaling")), c.Fold("slots", k))
 }
