@@ -6,6 +6,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/model"
+	"firstbit/nn"
 	"firstbit/ssm"
 )
 
@@ -14,7 +15,7 @@ import (
 type slot struct {
 	name   string
 	tensor *device.Tensor // of a weight, the master
-	param  *device.Param  // nil for a bias
+	param  *nn.Param      // nil for a bias
 	ssm    ssm.Config     // of the model: the shape of what it has by groups
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/state"
 )
 
@@ -21,7 +22,7 @@ func cutUp(t *testing.T, edit func(rank int, tensors []Tensor) []Tensor) *Checkp
 	for rank := range 4 {
 		tp, dp := rank%2, rank/2
 		lo, n := []int{0, 4}[dp], []int{4, 2}[dp]
-		p := device.NewPart("w", lowp.FP32, true, []int{rows, cols}, state.Cut{Dim: 1, Part: tp, Parts: 2})
+		p := nn.NewPart("w", lowp.FP32, true, []int{rows, cols}, state.Cut{Dim: 1, Part: tp, Parts: 2})
 		part := device.NewTensor(lowp.FP32, n)
 		for i := range n {
 			part.Set(i, float64(p.Place.From(lo).Index(i)))

@@ -165,6 +165,9 @@ func (c *Call) Update(name string, t *Tensor) {
 	c.Out = c.give(c.Out, name, t)
 }
 
+// Key is a hash of the Call's phase and path.
+func (c *Call) Key() uint64 { return c.key }
+
 // Arrival draws from the Schedule the order in which n contributions of the
 // named reduction arrive. It depends on the Call's ID and the schedule seed only.
 func (c *Call) Arrival(name string, n int) []int {

@@ -74,6 +74,9 @@ func (d *Device) Where() (step, micro int, phase Phase) { return d.step, d.micro
 // Enter goes on in another phase of the same step and microbatch.
 func (d *Device) Enter(phase Phase) { d.phase = phase }
 
+// Phase is that of the Calls that follow.
+func (d *Device) Phase() Phase { return d.phase }
+
 // Place is the rank's on the grid.
 func (d *Device) Place() Coord { return d.at }
 
@@ -124,7 +127,7 @@ func (d *Device) OpenKind(kind Kind, label string, k *Kernel) *Call {
 	} else if c.Kernel != k {
 		panic("device: " + c.from + " is a Call of the kernel " + c.Kernel.Name + ": it was opened with another, " + k.Name)
 	}
-	stamp := int64(d.step)<<20 | int64(d.micro)
+	stamp := d.stamp()
 	if c.stamp == stamp {
 		panic("device: the path of this Call was used before in the same step, microbatch and phase: " + c.from)
 	}
@@ -151,6 +154,18 @@ func (d *Device) make(kind Kind, label string, k *Kernel) *Call {
 	d.calls[d.phase][label] = c
 	return c
 }
+
+// Ran is the Call of a label if it ran in that phase of this microbatch, else nil.
+func (d *Device) Ran(phase Phase, label string) *Call {
+	c := d.calls[phase][label]
+	if c == nil || c.stamp != d.stamp() {
+		return nil
+	}
+	return c
+}
+
+// stamp is the microbatch at hand.
+func (d *Device) stamp() int64 { return int64(d.step)<<20 | int64(d.micro) }
 
 // Calls lists every Call of the view and those below it that was opened so far, lanes' too.
 func (d *Device) Calls() []*Call {

@@ -8,6 +8,7 @@ import (
 	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/moe"
+	"firstbit/nn"
 	"firstbit/reduce"
 	"firstbit/spell"
 	"firstbit/ssm"
@@ -24,14 +25,14 @@ type revealable struct {
 
 var revealables = []revealable{
 	{"matmul", "y", "k", func(dev *device.Device, x []float32) float32 {
-		return dev.MatMulNN("y", tensorOf(x, 1, len(x)), ones(len(x), 1)).F32()[0]
+		return nn.MatMulNN(dev, "y", tensorOf(x, 1, len(x)), ones(len(x), 1)).F32()[0]
 	}},
 	{"matmul.wgrad", "dw", "k", func(dev *device.Device, x []float32) float32 {
-		return dev.MatMulTN("dw", tensorOf(x, len(x), 1), ones(len(x), 1)).F32()[0]
+		return nn.MatMulTN(dev, "dw", tensorOf(x, len(x), 1), ones(len(x), 1)).F32()[0]
 	}},
 	{"grouped_gemm.dprob", "w2.dx", "n", revealDProb},
 	{"embedding.bwd", "embed.dw", "tokens", func(dev *device.Device, x []float32) float32 {
-		e := model.Embedding{W: device.NewParam("w", lowp.FP32, true, 1, 1)}
+		e := model.Embedding{W: nn.NewParam("w", lowp.FP32, true, 1, 1)}
 		e.Forward(dev, device.NewTensor(lowp.INT32, len(x)))
 		e.Backward(dev, tensorOf(x, len(x), 1))
 		return e.W.Grad.F32()[0]
@@ -44,7 +45,7 @@ var revealables = []revealable{
 		return last.F32()[0]
 	}},
 	{"rmsnorm.wgrad", "norm.dw", "rows", func(dev *device.Device, x []float32) float32 {
-		n := model.RMSNorm{W: device.NewParam("w", lowp.FP32, false, 1)} // ε = 0: rows of 1 have rstd 1
+		n := model.RMSNorm{W: nn.NewParam("w", lowp.FP32, false, 1)} // ε = 0: rows of 1 have rstd 1
 		n.Forward(dev, ones(len(x), 1))
 		n.Backward(dev, tensorOf(x, len(x), 1))
 		return n.W.Grad.F32()[0]
@@ -55,7 +56,7 @@ var revealables = []revealable{
 func revealDProb(dev *device.Device, x []float32) float32 {
 	f := len(x)
 	e := moe.Experts{Config: moe.Config{Hidden: f, TileM: 16, TileN: 16, TileSub: 4},
-		W1: device.NewParam("w1", lowp.FP32, true, 1, 1, f), W2: device.NewParam("w2", lowp.FP32, true, 1, f, 1)}
+		W1: nn.NewParam("w1", lowp.FP32, true, 1, 1, f), W2: nn.NewParam("w2", lowp.FP32, true, 1, f, 1)}
 	copy(e.W1.W.F32(), ones(f, 1).F32())
 	copy(e.W2.W.F32(), x)
 	offsets := device.NewTensor(lowp.INT32, 2)

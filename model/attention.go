@@ -6,6 +6,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 )
@@ -19,7 +20,7 @@ import (
 //
 // Shapes: x (rows/tp,D), Wq (D,H/tp·P), Wk, Wv (D,KV/tp·P), Wo (H/tp·P,D) → y (rows/tp,D); rows = B·T/cp.
 type Attention struct {
-	Wq, Wk, Wv, Wo *device.Param
+	Wq, Wk, Wv, Wo *nn.Param
 	Shape          kernel.AttentionShape // heads of the rank; B and T of whole sequences, set by the model for each batch
 	TP, CP         parallel.Member
 
@@ -39,9 +40,9 @@ var (
 // Forward is the layer.
 func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	a.x = a.TP.Gather(dev, "x.gather", x, 1)
-	a.q = dev.Linear("wq", a.x, a.Wq)
-	a.k = a.CP.Gather(dev, "k.gather", dev.Linear("wk", a.x, a.Wk), a.Shape.B)
-	a.v = a.CP.Gather(dev, "v.gather", dev.Linear("wv", a.x, a.Wv), a.Shape.B)
+	a.q = nn.Linear(dev, "wq", a.x, a.Wq)
+	a.k = a.CP.Gather(dev, "k.gather", nn.Linear(dev, "wk", a.x, a.Wk), a.Shape.B)
+	a.v = a.CP.Gather(dev, "v.gather", nn.Linear(dev, "wv", a.x, a.Wv), a.Shape.B)
 	c := dev.Open("attention", attention)
 	c.Read("q", a.q)
 	c.Read("k", a.k)
@@ -49,9 +50,9 @@ func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor
 	a.scalars(c)
 	a.o = c.Write("o", x.Format, a.q.Shape()...)
 	s := a.Shape
-	a.probs = c.Write("probs", device.MasterFormat(x.Format), s.B, s.H, s.T/a.CP.Size(), s.T)
+	a.probs = c.Write("probs", nn.MasterFormat(x.Format), s.B, s.H, s.T/a.CP.Size(), s.T)
 	c.Do()
-	y := dev.LinearPart("wo", a.o, a.Wo, a.TP.Size())
+	y := nn.LinearPart(dev, "wo", a.o, a.Wo, a.TP.Size())
 	return a.TP.Scatter(dev, "wo.scatter", y, 1, x.Format)
 }
 
@@ -70,19 +71,19 @@ func (a *Attention) Backward(dev *device.Device, dy *device.Tensor) *device.Tens
 	format := dy.Format
 	dy = a.TP.Gather(dev, "dy.gather", dy, 1)
 	// forward: y = o·Wo
-	do := dev.LinearDX("wo.dx", dy, a.Wo)
-	dev.Accumulate("wo.grad", a.Wo, dev.LinearDW("wo.dw", a.o, dy, a.Wo))
+	do := nn.LinearDX(dev, "wo.dx", dy, a.Wo)
+	nn.Accumulate(dev, "wo.grad", a.Wo, nn.LinearDW(dev, "wo.dw", a.o, dy, a.Wo))
 	dq, dk, dv := a.attentionBackward(dev, do)
 	// forward: q, k, v = x·Wq, x·Wk, x·Wv
-	dev.Accumulate("wq.grad", a.Wq, dev.LinearDW("wq.dw", a.x, dq, a.Wq))
-	dev.Accumulate("wk.grad", a.Wk, dev.LinearDW("wk.dw", a.x, dk, a.Wk))
-	dev.Accumulate("wv.grad", a.Wv, dev.LinearDW("wv.dw", a.x, dv, a.Wv))
+	nn.Accumulate(dev, "wq.grad", a.Wq, nn.LinearDW(dev, "wq.dw", a.x, dq, a.Wq))
+	nn.Accumulate(dev, "wk.grad", a.Wk, nn.LinearDW(dev, "wk.dw", a.x, dk, a.Wk))
+	nn.Accumulate(dev, "wv.grad", a.Wv, nn.LinearDW(dev, "wv.dw", a.x, dv, a.Wv))
 	tp := a.TP.Size()
-	dxq := a.TP.Scatter(dev, "wq.dx.scatter", dev.LinearDXPart("wq.dx", dq, a.Wq, tp), 1, format)
-	dxk := a.TP.Scatter(dev, "wk.dx.scatter", dev.LinearDXPart("wk.dx", dk, a.Wk, tp), 1, format)
+	dxq := a.TP.Scatter(dev, "wq.dx.scatter", nn.LinearDXPart(dev, "wq.dx", dq, a.Wq, tp), 1, format)
+	dxk := a.TP.Scatter(dev, "wk.dx.scatter", nn.LinearDXPart(dev, "wk.dx", dk, a.Wk, tp), 1, format)
 	// x feeds q, k and v; their gradients meet here, in this order.
-	dx := dev.Sum("dx_qk", dxq, dxk)
-	return dev.Sum("dx", dx, a.TP.Scatter(dev, "wv.dx.scatter", dev.LinearDXPart("wv.dx", dv, a.Wv, tp), 1, format))
+	dx := nn.Sum(dev, "dx_qk", dxq, dxk)
+	return nn.Sum(dev, "dx", dx, a.TP.Scatter(dev, "wv.dx.scatter", nn.LinearDXPart(dev, "wv.dx", dv, a.Wv, tp), 1, format))
 }
 
 // attentionBackward is the gradients of o = softmax(q·kᵀ/√P)·v for the rank's rows. The queries of every context-parallel
@@ -97,7 +98,7 @@ func (a *Attention) attentionBackward(dev *device.Device, do *device.Tensor) (dq
 	a.scalars(c)
 	format, partial := a.k.Format, a.k.Format
 	if a.CP.Size() > 1 {
-		partial = device.MasterFormat(format)
+		partial = nn.MasterFormat(format)
 	}
 	dq = c.Write("dq", a.q.Format, a.q.Shape()...)
 	dk = c.Write("dk", partial, a.k.Shape()...)
@@ -109,8 +110,8 @@ func (a *Attention) attentionBackward(dev *device.Device, do *device.Tensor) (dq
 }
 
 // Params lists the weights.
-func (a *Attention) Params() []*device.Param {
-	return []*device.Param{a.Wq, a.Wk, a.Wv, a.Wo}
+func (a *Attention) Params() []*nn.Param {
+	return []*nn.Param{a.Wq, a.Wk, a.Wv, a.Wo}
 }
 
 // shapeOf rebuilds the extents from what the Call reads.

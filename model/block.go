@@ -3,13 +3,14 @@ package model
 import (
 	"firstbit/device"
 	"firstbit/moe"
+	"firstbit/nn"
 )
 
 // Block is y = x + dropout(mixer(norm(x))).
 type Block struct {
 	Norm    RMSNorm
 	Mixer   mixer
-	Dropout *device.Mask // nil: none
+	Dropout *nn.Mask // nil: none
 
 	in, out *device.Tensor // of the last run, for a recomputation
 }
@@ -18,14 +19,14 @@ type Block struct {
 type mixer interface {
 	Forward(dev *device.Device, x *device.Tensor) *device.Tensor
 	Backward(dev *device.Device, dy *device.Tensor, lossScale float64) *device.Tensor
-	Params() []*device.Param
+	Params() []*nn.Param
 	Scope() string
 }
 
 // Forward is the block.
 func (b *Block) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	y := b.Mixer.Forward(dev.In(b.Mixer.Scope()), b.Norm.Forward(dev, x))
-	return dev.Sum("y", x, b.Dropout.Forward(dev, y))
+	return nn.Sum(dev, "y", x, b.Dropout.Forward(dev, y))
 }
 
 // Backward takes dy to the block's input.
@@ -33,7 +34,7 @@ func (b *Block) Backward(dev *device.Device, dy *device.Tensor, lossScale float6
 	// forward: y = x + dropout(mixer(norm(x)))
 	dn := b.Mixer.Backward(dev.In(b.Mixer.Scope()), b.Dropout.Backward(dev, dy), lossScale)
 	// x feeds the residual and the norm; their gradients meet here, in this order.
-	return dev.Sum("dx", dy, b.Norm.Backward(dev, dn))
+	return nn.Sum(dev, "dx", dy, b.Norm.Backward(dev, dn))
 }
 
 // plain is a mixer that adds no loss.

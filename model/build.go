@@ -9,6 +9,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/moe"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/ssm"
 	"firstbit/state"
@@ -29,7 +30,7 @@ func NewWeights(c Config, f lowp.Format, rank parallel.Rank, canonical bool) (*W
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Weights{Config: c, format: f, rank: rank, canonical: canonical, byName: map[string]*device.Param{}, states: map[string]*routerState{}}
+	w := &Weights{Config: c, format: f, rank: rank, canonical: canonical, byName: map[string]*nn.Param{}, states: map[string]*routerState{}}
 	w.dropout = w.stream("dropout.tp", c.Dropout > 0)
 	w.jitter = w.stream("jitter.ep", c.MoE.Jitter > 0 && strings.ContainsRune(c.Pattern, 'E'))
 	return w, nil
@@ -46,7 +47,7 @@ func (w *Weights) Piece(i int) *Model {
 	at, of := i*l.PP+w.rank.PP().Index, l.PP*l.VPP
 	m := &Model{Weights: w, Index: at, first: at == 0, last: at == of-1, seen: map[string]bool{}}
 	if w.indexed != nil {
-		m.rows = &device.Rows{Seed: *w.indexed}
+		m.rows = &nn.Rows{Seed: *w.indexed}
 	}
 	main, inner := w.Layers()
 	lo, hi := w.stage(at, of)
@@ -92,11 +93,11 @@ func cutOf(dim int, m parallel.Member) state.Cut {
 }
 
 // stream is a stream that the forward draws from, if it does.
-func (w *Weights) stream(name string, drawn bool) *device.Stream {
+func (w *Weights) stream(name string, drawn bool) *nn.Stream {
 	if !drawn {
 		return nil
 	}
-	s := device.NewStream(name)
+	s := nn.NewStream(name)
 	w.streams = append(w.streams, s)
 	return s
 }
@@ -111,7 +112,7 @@ func (w *Weights) Index(seed uint64) {
 func (w *Weights) Overlap(meanwhile func()) { w.overlap, w.meanwhile = true, meanwhile }
 
 // masked gives a mask what it draws by.
-func (m *Model) masked(mask *device.Mask) *device.Mask {
+func (m *Model) masked(mask *nn.Mask) *nn.Mask {
 	mask.Rows = m.rows
 	return mask
 }
@@ -139,7 +140,7 @@ func (m *Model) blocks(pattern, prefix, weights string, from int) []*Block {
 		b := &Block{Norm: m.norm(weights + layer + ".norm.w")}
 		b.Mixer = m.mixer(letter, prefix+layer, weights+layer)
 		if m.Config.Dropout > 0 {
-			b.Dropout = m.masked(device.Dropout(m.dropout, m.Config.Dropout))
+			b.Dropout = m.masked(nn.Dropout(m.dropout, m.Config.Dropout))
 		}
 		blocks = append(blocks, b)
 	}
@@ -202,7 +203,7 @@ func (m *Model) moe(scope, weights string) *moe.MoE {
 	l := &moe.MoE{Config: c, EP: r.EP(), ETP: r.ETP(), Apart: m.canonical, Overlap: m.overlap, Meanwhile: m.meanwhile}
 	state := m.states[weights]
 	if state == nil {
-		state = &routerState{device.NewTensor(device.MasterFormat(m.format), c.Experts), device.NewTensor(lowp.INT32, c.Experts)}
+		state = &routerState{device.NewTensor(nn.MasterFormat(m.format), c.Experts), device.NewTensor(lowp.INT32, c.Experts)}
 		m.states[weights] = state
 	}
 	l.Router = moe.Router{Config: c, W: m.whole(weights+".router.w", weight, c.Experts, m.Width), Bias: state.bias, Tokens: state.tokens,
@@ -222,7 +223,7 @@ func (m *Model) moe(scope, weights string) *moe.MoE {
 		l.Shared = m.mlp(weights+".shared", c.SharedHidden)
 	}
 	if c.Jitter > 0 {
-		l.Jitter = m.masked(device.Jitter(m.jitter, c.Jitter))
+		l.Jitter = m.masked(nn.Jitter(m.jitter, c.Jitter))
 	}
 	m.moes = append(m.moes, l)
 	m.routers = append(m.routers, Routed{scope + ".router", m.seen[weights], &l.Router})
@@ -231,7 +232,7 @@ func (m *Model) moe(scope, weights string) *moe.MoE {
 }
 
 // expert is a weight of the experts; hidden is the dimension that expert-tensor parallelism cuts.
-func (w *Weights) expert(name string, shape []int, hidden int) *device.Param {
+func (w *Weights) expert(name string, shape []int, hidden int) *nn.Param {
 	p := w.param(name, linear, shape, cutOf(0, w.rank.EP()), cutOf(hidden, w.rank.ETP()))
 	p.Expert = true
 	w.join(p, w.rank.Siblings())
@@ -239,14 +240,14 @@ func (w *Weights) expert(name string, shape []int, hidden int) *device.Param {
 }
 
 // part is a weight of which a rank has the part that the cut says.
-func (w *Weights) part(name string, in initializer, shape []int, cut state.Cut) *device.Param {
+func (w *Weights) part(name string, in initializer, shape []int, cut state.Cut) *nn.Param {
 	p := w.param(name, in, shape, cut)
 	w.join(p, w.rank.CP())
 	return p
 }
 
 // whole is a weight that every rank has, and of whose tokens it has a part.
-func (w *Weights) whole(name string, in initializer, shape ...int) *device.Param {
+func (w *Weights) whole(name string, in initializer, shape ...int) *nn.Param {
 	p := w.param(name, in, shape)
 	p.Sequence = w.rank.TP().Size() > 1
 	w.join(p, w.rank.Micro())
@@ -254,7 +255,7 @@ func (w *Weights) whole(name string, in initializer, shape ...int) *device.Param
 }
 
 // join has the canonical recipe add a microbatch's gradient over the ranks that share its sequences.
-func (w *Weights) join(p *device.Param, over parallel.Member) {
+func (w *Weights) join(p *nn.Param, over parallel.Member) {
 	if !w.canonical || over.Size() == 1 {
 		return
 	}
@@ -264,16 +265,16 @@ func (w *Weights) join(p *device.Param, over parallel.Member) {
 }
 
 // param is the weight of a name; one that is there already is shared.
-func (w *Weights) param(name string, in initializer, shape []int, cuts ...state.Cut) *device.Param {
+func (w *Weights) param(name string, in initializer, shape []int, cuts ...state.Cut) *nn.Param {
 	if p := w.byName[name]; p != nil {
 		return p
 	}
 	f := w.format
 	if in.master {
-		f = device.MasterFormat(f)
+		f = nn.MasterFormat(f)
 	}
 	cuts = slices.DeleteFunc(cuts, func(c state.Cut) bool { return c.Parts == 1 })
-	p := device.NewPart(name, f, in.decay, shape, cuts...)
+	p := nn.NewPart(name, f, in.decay, shape, cuts...)
 	if in.linear {
 		w.quantised(p)
 	}

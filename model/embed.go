@@ -5,6 +5,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 )
@@ -13,7 +14,7 @@ import (
 //
 // Shapes: W (V/tp,D), ids (rows) → y (rows/tp,D).
 type Embedding struct {
-	W  *device.Param
+	W  *nn.Param
 	TP parallel.Member
 
 	ids *device.Tensor // from the rank's first on
@@ -33,7 +34,7 @@ func (e *Embedding) Forward(dev *device.Device, ids *device.Tensor) *device.Tens
 	e.ids = ids
 	k, f := embedding, e.W.W.Format
 	if e.TP.Size() > 1 {
-		k, f = embeddingPart, device.MasterFormat(f)
+		k, f = embeddingPart, nn.MasterFormat(f)
 		e.ids = e.local(dev, ids)
 	}
 	c := dev.Open("embed", k)
@@ -66,7 +67,7 @@ func (e *Embedding) Backward(dev *device.Device, dy *device.Tensor) {
 	c.Read("ids", e.ids)
 	dw := c.Write("dw", e.W.Grad.Format, e.W.Grad.Shape()...)
 	c.Do()
-	dev.Accumulate("embed.grad", e.W, dw)
+	nn.Accumulate(dev, "embed.grad", e.W, dw)
 }
 
 func runEmbedding[T libm.Float](c *device.Call) {

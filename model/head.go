@@ -5,6 +5,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 )
@@ -14,7 +15,7 @@ import (
 //
 // Shapes: x (rows/tp,D), targets (rows).
 type Head struct {
-	W  *device.Param // (V/tp,D); the embedding's when tied
+	W  *nn.Param // (V/tp,D); the embedding's when tied
 	TP parallel.Member
 
 	// Join adds the sum of the losses over the ranks that share its sequences; nil: that waits for the end of the step.
@@ -39,8 +40,8 @@ var (
 // Forward returns the sum of the tokens' losses, in nats.
 func (h *Head) Forward(dev *device.Device, x, targets *device.Tensor) *device.Tensor {
 	h.x, h.targets = h.TP.Gather(dev, "logits.gather", x, 1), targets
-	f := device.MasterFormat(x.Format)
-	h.logits = dev.MatMulNTIn(f, "logits", h.x, h.W.W) // (rows,V/tp)
+	f := nn.MasterFormat(x.Format)
+	h.logits = nn.MatMulNTIn(dev, f, "logits", h.x, h.W.W) // (rows,V/tp)
 	loss := h.losses(dev, f)
 
 	c := dev.Open("loss_sum", sumKernel)
@@ -120,9 +121,9 @@ func (h *Head) Backward(dev *device.Device, scale float64) *device.Tensor {
 	h.first(c)
 	d := c.Write("dlogits", h.x.Format, h.logits.Shape()...)
 	c.Do()
-	dev.Accumulate("logits.grad", h.W, dev.MatMulTN("logits.dw", d, h.x)) // (V/tp,D)
-	dh := dev.ShardNN("logits.dh", d, h.W.W, h.TP.Size())                 // (rows,D)
-	return h.TP.Scatter(dev, "logits.dh.scatter", dh, 1, h.x.Format)      // (rows/tp,D)
+	nn.Accumulate(dev, "logits.grad", h.W, nn.MatMulTN(dev, "logits.dw", d, h.x)) // (V/tp,D)
+	dh := nn.ShardNN(dev, "logits.dh", d, h.W.W, h.TP.Size())                     // (rows,D)
+	return h.TP.Scatter(dev, "logits.dh.scatter", dh, 1, h.x.Format)              // (rows/tp,D)
 }
 
 func runLoss[T libm.Float](c *device.Call) {

@@ -5,6 +5,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/libm"
+	"firstbit/nn"
 	"firstbit/rng"
 )
 
@@ -75,7 +76,7 @@ func (w *Weights) Init(dev *device.Device, streams Streams) {
 	}
 }
 
-func initParam(dev *device.Device, p *device.Param, in initializer, streams Streams) {
+func initParam(dev *device.Device, p *nn.Param, in initializer, streams Streams) {
 	c := dev.OpenKind(device.Draw, p.Name, in.kernel)
 	c.ReadScalar("a", in.a)
 	c.ReadScalar("b", in.b)

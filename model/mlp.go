@@ -4,6 +4,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 	"firstbit/parallel"
 )
 
@@ -11,7 +12,7 @@ import (
 //
 // Shapes: x (rows/tp,D), W1 (D,F/tp), W2 (F/tp,D) → y (rows/tp,D).
 type MLP struct {
-	W1, W2 *device.Param
+	W1, W2 *nn.Param
 	TP     parallel.Member
 
 	x, h, a *device.Tensor // of all rows
@@ -25,12 +26,12 @@ var (
 // Forward is the layer.
 func (m *MLP) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	m.x = m.TP.Gather(dev, "x.gather", x, 1) // (rows,D)
-	m.h = dev.Linear("w1", m.x, m.W1)        // (rows,F/tp)
+	m.h = nn.Linear(dev, "w1", m.x, m.W1)    // (rows,F/tp)
 	c := dev.Open("act", relu2)
 	c.Read("x", m.h)
 	m.a = c.Write("y", m.h.Format, m.h.Shape()...) // (rows,F/tp)
 	c.Do()
-	y := dev.LinearPart("w2", m.a, m.W2, m.TP.Size())      // (rows,D)
+	y := nn.LinearPart(dev, "w2", m.a, m.W2, m.TP.Size())  // (rows,D)
 	return m.TP.Scatter(dev, "w2.scatter", y, 1, x.Format) // (rows/tp,D)
 }
 
@@ -39,8 +40,8 @@ func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
 	format := dy.Format
 	dy = m.TP.Gather(dev, "dy.gather", dy, 1) // (rows,D)
 	// forward: y = a·W2
-	da := dev.LinearDX("w2.dx", dy, m.W2)                                 // (rows,F/tp)
-	dev.Accumulate("w2.grad", m.W2, dev.LinearDW("w2.dw", m.a, dy, m.W2)) // (F/tp,D)
+	da := nn.LinearDX(dev, "w2.dx", dy, m.W2)                                     // (rows,F/tp)
+	nn.Accumulate(dev, "w2.grad", m.W2, nn.LinearDW(dev, "w2.dw", m.a, dy, m.W2)) // (F/tp,D)
 	// forward: a = relu²(h)
 	c := dev.Open("act.dx", relu2Backward)
 	c.Read("dy", da)
@@ -48,13 +49,13 @@ func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
 	dh := c.Write("dx", m.h.Format, m.h.Shape()...)
 	c.Do()
 	// forward: h = x·W1
-	dev.Accumulate("w1.grad", m.W1, dev.LinearDW("w1.dw", m.x, dh, m.W1)) // (D,F/tp)
-	dx := dev.LinearDXPart("w1.dx", dh, m.W1, m.TP.Size())                // (rows,D)
-	return m.TP.Scatter(dev, "w1.dx.scatter", dx, 1, format)              // (rows/tp,D)
+	nn.Accumulate(dev, "w1.grad", m.W1, nn.LinearDW(dev, "w1.dw", m.x, dh, m.W1)) // (D,F/tp)
+	dx := nn.LinearDXPart(dev, "w1.dx", dh, m.W1, m.TP.Size())                    // (rows,D)
+	return m.TP.Scatter(dev, "w1.dx.scatter", dx, 1, format)                      // (rows/tp,D)
 }
 
 // Params lists the weights.
-func (m *MLP) Params() []*device.Param { return []*device.Param{m.W1, m.W2} }
+func (m *MLP) Params() []*nn.Param { return []*nn.Param{m.W1, m.W2} }
 
 func runReLU2[T libm.Float](c *device.Call) {
 	kernel.ReLU2(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor))

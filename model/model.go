@@ -6,6 +6,7 @@ import (
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/moe"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 	"firstbit/ssm"
@@ -14,16 +15,16 @@ import (
 // Weights are what the pieces of a network on one rank share: parameters by name, the routers' state, and streams.
 type Weights struct {
 	Config
-	params          []*device.Param
+	params          []*nn.Param
 	initials        []initializer
-	byName          map[string]*device.Param
+	byName          map[string]*nn.Param
 	states          map[string]*routerState
-	streams         []*device.Stream
-	dropout, jitter *device.Stream // nil: nothing draws from it
-	indexed         *uint64        // the seed of masks that depend on their tokens; nil: they come from the streams
+	streams         []*nn.Stream
+	dropout, jitter *nn.Stream // nil: nothing draws from it
+	indexed         *uint64    // the seed of masks that depend on their tokens; nil: they come from the streams
 	format          lowp.Format
-	quant           *device.Recipe // of linear layers; nil: their products run on what there is
-	high            []string       // GLOBs of weights that it leaves alone
+	quant           *nn.Recipe // of linear layers; nil: their products run on what there is
+	high            []string   // GLOBs of weights that it leaves alone
 	rank            parallel.Rank
 	canonical       bool
 	overlap         bool
@@ -49,7 +50,7 @@ type Model struct {
 	moes        []*moe.MoE
 	routers     []Routed
 	seen        map[string]bool // routers, by their weights
-	rows        *device.Rows    // of the microbatch, for indexed masks; nil: they come from streams
+	rows        *nn.Rows        // of the microbatch, for indexed masks; nil: they come from streams
 	losses      Losses          // of the last Forward
 	seq         int             // T of the last Forward
 }
@@ -66,13 +67,13 @@ type Losses struct {
 }
 
 // Params lists the weights of the rank in forward order, each once.
-func (w *Weights) Params() []*device.Param { return w.params }
+func (w *Weights) Params() []*nn.Param { return w.params }
 
 // Routers lists the routers of the piece in order.
 func (m *Model) Routers() []Routed { return m.routers }
 
 // Streams lists the random streams that the forward draws from.
-func (w *Weights) Streams() []*device.Stream { return w.streams }
+func (w *Weights) Streams() []*nn.Stream { return w.streams }
 
 // Routed is a router with its scope.
 type Routed struct {
@@ -169,7 +170,7 @@ func (m *Model) headBackward(dev *device.Device, tokenScale float64, run runner)
 	}
 	dy := m.Head.Backward(dev, tokenScale)
 	if dh != nil { // the output feeds the head and the first depth; their gradients meet here, in this order
-		dy = dev.Sum("out.dx", dy, dh)
+		dy = nn.Sum(dev, "out.dx", dy, dh)
 	}
 	return m.Norm.Backward(dev, dy)
 }

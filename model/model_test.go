@@ -9,6 +9,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/rng"
 )
 
@@ -68,7 +69,7 @@ func initial(t *testing.T, c Config, f lowp.Format, seed uint64) *Model {
 // No weight depends on which others there are: a layer more or another head changes none of the rest.
 func TestInitDependsOnTheNameAlone(t *testing.T) {
 	a, b := initial(t, small("*-"), lowp.FP32, 1), initial(t, func() Config { c := small("*-"); c.Tied = true; return c }(), lowp.FP32, 1)
-	other := map[string]*device.Param{}
+	other := map[string]*nn.Param{}
 	for _, p := range b.Params() {
 		other[p.Name] = p
 	}

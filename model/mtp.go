@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"firstbit/device"
+	"firstbit/nn"
 )
 
 // MTPConfig is multi-token prediction: what stands after '/' in the pattern predicts tokens
@@ -34,7 +35,7 @@ func (c MTPConfig) validate() error {
 type Depth struct {
 	Embed              Embedding
 	ENorm, HNorm, Norm RMSNorm
-	Proj               *device.Param
+	Proj               *nn.Param
 	Blocks             []*Block
 	Head               Head
 
@@ -45,8 +46,8 @@ type Depth struct {
 // Forward returns what the depth knows and the sum of its losses.
 func (d *Depth) Forward(dev *device.Device, h, ids, labels *device.Tensor, run runner) (out, loss *device.Tensor) {
 	e := d.ENorm.Forward(dev.In("enorm"), d.Embed.Forward(dev, ids))
-	d.joined = dev.Concat("join", e, d.HNorm.Forward(dev.In("hnorm"), h)) // (B·T,2·D)
-	x := dev.Linear("proj", d.joined, d.Proj)
+	d.joined = nn.Concat(dev, "join", e, d.HNorm.Forward(dev.In("hnorm"), h)) // (B·T,2·D)
+	x := nn.Linear(dev, "proj", d.joined, d.Proj)
 	out = d.Norm.Forward(dev, run.forward(dev, d.Blocks, 0, x))
 	return out, d.Head.Forward(dev, out, labels)
 }
@@ -57,13 +58,13 @@ func (d *Depth) Backward(dev *device.Device, dout *device.Tensor, scale float64,
 	// forward: the output feeds the head and the next depth; their gradients meet here, in this order.
 	dy := d.Head.Backward(dev, scale)
 	if dout != nil {
-		dy = dev.Sum("out.dx", dy, dout)
+		dy = nn.Sum(dev, "out.dx", dy, dout)
 	}
 	dx := run.backward(dev, d.Blocks, 0, d.Norm.Backward(dev, dy))
 	// forward: x = [e, h]·proj
-	dev.Accumulate("proj.grad", d.Proj, dev.LinearDW("proj.dw", d.joined, dx, d.Proj))
-	joined := dev.LinearDX("proj.dx", dx, d.Proj)
-	dev.Split("join.dx", joined, d.halves[:], d.ENorm.W.W.Len(), d.HNorm.W.W.Len())
+	nn.Accumulate(dev, "proj.grad", d.Proj, nn.LinearDW(dev, "proj.dw", d.joined, dx, d.Proj))
+	joined := nn.LinearDX(dev, "proj.dx", dx, d.Proj)
+	nn.Split(dev, "join.dx", joined, d.halves[:], d.ENorm.W.W.Len(), d.HNorm.W.W.Len())
 	d.Embed.Backward(dev, d.ENorm.Backward(dev.In("enorm"), d.halves[0]))
 	return d.HNorm.Backward(dev.In("hnorm"), d.halves[1])
 }

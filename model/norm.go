@@ -4,12 +4,13 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
 // RMSNorm is y = x/√(mean(x²)+ε)·w over the last dimension.
 type RMSNorm struct {
-	W   *device.Param
+	W   *nn.Param
 	Eps float64
 
 	x, rstd *device.Tensor
@@ -33,7 +34,7 @@ func (n *RMSNorm) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	c.Read("w", n.W.W)
 	c.ReadScalar("eps", n.Eps)
 	y := c.Write("y", x.Format, x.Shape()...)
-	n.rstd = c.Write("rstd", device.MasterFormat(x.Format), x.Rows())
+	n.rstd = c.Write("rstd", nn.MasterFormat(x.Format), x.Rows())
 	c.Do()
 	return y
 }
@@ -46,7 +47,7 @@ func (n *RMSNorm) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor
 	c.Read("rstd", n.rstd)
 	dw := c.Write("dw", n.W.Grad.Format, n.W.Grad.Shape()...)
 	c.Do()
-	dev.Accumulate("norm.grad", n.W, dw)
+	nn.Accumulate(dev, "norm.grad", n.W, dw)
 
 	c = dev.Open("norm.dx", rmsnormBackward)
 	c.Read("dy", dy)

@@ -8,6 +8,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 )
 
@@ -159,7 +160,7 @@ func TestDenseLayersOnRanksInBF16(t *testing.T) {
 func TestAttentionBySegmentOfAnyLength(t *testing.T) {
 	for _, steps := range []int{1, 5, 8, 12, 24} {
 		grads := func(by string) [][]float64 {
-			var p []*device.Param
+			var p []*nn.Param
 			for _, w := range denseLayers["attention"].weights {
 				p = append(p, w.part(lowp.FP64, parallel.Rank{}))
 			}

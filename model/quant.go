@@ -6,24 +6,25 @@ import (
 	"github.com/tidwall/match"
 
 	"firstbit/device"
+	"firstbit/nn"
 )
 
 // QuantiseLinear has the products of linear layers run on quantised operands, but of those whose weights have names that match a
 // GLOB of high. It comes before the first piece.
-func (w *Weights) QuantiseLinear(r *device.Recipe, high []string) { w.quant, w.high = r, high }
+func (w *Weights) QuantiseLinear(r *nn.Recipe, high []string) { w.quant, w.high = r, high }
 
 // RoundingStream is the stream of stochastic rounding, which initialisation seeds like the others.
-func (w *Weights) RoundingStream() *device.Stream { return w.stream("sr", true) }
+func (w *Weights) RoundingStream() *nn.Stream { return w.stream("sr", true) }
 
-func (w *Weights) quantised(p *device.Param) {
+func (w *Weights) quantised(p *nn.Param) {
 	if w.quant == nil || slices.ContainsFunc(w.high, func(glob string) bool { return match.Match(p.Name, glob) }) {
 		return
 	}
-	p.Quantise(w.quant)
+	nn.Quantise(p, w.quant)
 }
 
 // Linear tells whether a weight is one of a linear layer.
-func (w *Weights) Linear(p *device.Param) bool {
+func (w *Weights) Linear(p *nn.Param) bool {
 	i := slices.Index(w.params, p)
 	return i >= 0 && w.initials[i].linear
 }
@@ -34,12 +35,12 @@ func (w *Weights) Quantise(dev *device.Device) {
 		return
 	}
 	for _, p := range w.params {
-		dev.QuantiseWeight(p)
+		nn.QuantiseWeight(dev, p)
 	}
 }
 
 // Delayed lists the scales that follow from earlier steps.
-func (w *Weights) Delayed() (all []*device.Delayed) {
+func (w *Weights) Delayed() (all []*nn.Delayed) {
 	for _, p := range w.params {
 		if q := p.Quant; q != nil && q.X != nil {
 			all = append(all, q.X, q.W, q.DY)

@@ -11,6 +11,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 	"firstbit/rng"
@@ -36,20 +37,20 @@ type network struct {
 
 type denseLayer struct {
 	weights []whole
-	build   func(p []*device.Param, r parallel.Rank, b int, rows []int) network
+	build   func(p []*nn.Param, r parallel.Rank, b int, rows []int) network
 }
 
 var denseLayers = map[string]denseLayer{
 	"mlp": {
 		[]whole{{"w1", []int{shareD, 40}, 1}, {"w2", []int{40, shareD}, 0}},
-		func(p []*device.Param, r parallel.Rank, _ int, _ []int) network {
+		func(p []*nn.Param, r parallel.Rank, _ int, _ []int) network {
 			m := &MLP{W1: p[0], W2: p[1], TP: r.TP()}
 			return network{m.Forward, m.Backward}
 		},
 	},
 	"attention": {
 		[]whole{{"wq", []int{shareD, 48}, 1}, {"wk", []int{shareD, 24}, 1}, {"wv", []int{shareD, 24}, 1}, {"wo", []int{48, shareD}, 0}},
-		func(p []*device.Param, r parallel.Rank, b int, _ []int) network {
+		func(p []*nn.Param, r parallel.Rank, b int, _ []int) network {
 			tp := r.TP().Size()
 			a := &Attention{Wq: p[0], Wk: p[1], Wv: p[2], Wo: p[3], TP: r.TP(), CP: r.CP(),
 				Shape: kernel.AttentionShape{B: b, T: shareT, H: 16 / tp, KV: 8 / tp, P: 3}}
@@ -58,20 +59,20 @@ var denseLayers = map[string]denseLayer{
 	},
 	"vocabulary": {
 		[]whole{{"embed", []int{shareV, shareD}, 0}, {"head", []int{shareV, shareD}, 0}},
-		func(p []*device.Param, r parallel.Rank, b int, rows []int) network {
+		func(p []*nn.Param, r parallel.Rank, b int, rows []int) network {
 			return vocabulary(p[0], p[1], r, b, rows)
 		},
 	},
 	"tied vocabulary": {
 		[]whole{{"embed", []int{shareV, shareD}, 0}},
-		func(p []*device.Param, r parallel.Rank, b int, rows []int) network {
+		func(p []*nn.Param, r parallel.Rank, b int, rows []int) network {
 			return vocabulary(p[0], p[0], r, b, rows)
 		},
 	},
 }
 
 // vocabulary is the embedding right under the head: its y is the loss, its dx what reaches the embedding.
-func vocabulary(embed, head *device.Param, r parallel.Rank, b int, rows []int) network {
+func vocabulary(embed, head *nn.Param, r parallel.Rank, b int, rows []int) network {
 	e, h := &Embedding{W: embed, TP: r.TP()}, &Head{W: head, TP: r.TP()}
 	if r.CP().Size() > 1 {
 		h.Join = func(dev *device.Device, label string, sum *device.Tensor) *device.Tensor {
@@ -229,8 +230,8 @@ func (w whole) places(tp parallel.Member) []int {
 	return at
 }
 
-func (w whole) part(f lowp.Format, r parallel.Rank) *device.Param {
-	p := device.NewPart(w.name, f, true, w.shape, state.Cut{Dim: w.cut, Part: r.TP().Index, Parts: r.TP().Size()})
+func (w whole) part(f lowp.Format, r parallel.Rank) *nn.Param {
+	p := nn.NewPart(w.name, f, true, w.shape, state.Cut{Dim: w.cut, Part: r.TP().Index, Parts: r.TP().Size()})
 	all := drawn(w.name, p.W.Len()*r.TP().Size(), 0.3)
 	for i, at := range w.places(r.TP()) {
 		p.Master.Set(i, all[at])
@@ -246,7 +247,7 @@ func (w whole) part(f lowp.Format, r parallel.Rank) *device.Param {
 
 func (s shareRun) rank(dev *device.Device, r parallel.Rank) shareResult {
 	layer := denseLayers[s.layer]
-	var params []*device.Param
+	var params []*nn.Param
 	for _, w := range layer.weights {
 		params = append(params, w.part(s.format, r))
 	}

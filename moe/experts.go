@@ -7,6 +7,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -19,7 +20,7 @@ import (
 // Source: docs/facts.md, Kernels, as Megatron Core does it.
 type Experts struct {
 	Config
-	W1, W2 *device.Param
+	W1, W2 *nn.Param
 
 	// Order is the slot of each row, K slots a token; nil: every row is a token of its own.
 	Order *device.Tensor
@@ -67,7 +68,7 @@ func (x *Experts) Forward(dev *device.Device, rows, prob, offsets *device.Tensor
 // sumFormat is the format of sums over F: that of the rows, or master width where parts of a sum are still to meet.
 func (x *Experts) sumFormat() lowp.Format {
 	if x.parts > 1 {
-		return device.MasterFormat(x.x.Format)
+		return nn.MasterFormat(x.x.Format)
 	}
 	return x.x.Format
 }
@@ -91,7 +92,7 @@ func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *de
 }
 
 // product is a grouped product whose output has n columns in format f.
-func (x *Experts) product(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *device.Param, f lowp.Format, n int) *device.Tensor {
+func (x *Experts) product(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *nn.Param, f lowp.Format, n int) *device.Tensor {
 	if w.Quant != nil {
 		return x.quantised(dev, label, k, in, w, f, n)
 	}
@@ -105,9 +106,9 @@ func (x *Experts) product(dev *device.Device, label string, k *device.Kernel, in
 }
 
 // accumulate adds a weight's gradient to that of the step, or the gradients of the sources to theirs.
-func (x *Experts) accumulate(dev *device.Device, label, of string, w *device.Param, in, dy *device.Tensor) {
+func (x *Experts) accumulate(dev *device.Device, label, of string, w *nn.Param, in, dy *device.Tensor) {
 	if x.sources <= 1 {
-		dev.Accumulate(label, w, x.weightGrad(dev, of, w, in, dy, 0))
+		nn.Accumulate(dev, label, w, x.weightGrad(dev, of, w, in, dy, 0))
 		return
 	}
 	dw := make([]*device.Tensor, x.sources)
@@ -118,11 +119,11 @@ func (x *Experts) accumulate(dev *device.Device, label, of string, w *device.Par
 		}
 		dw[i] = x.weightGrad(dev, of, w, in, dy, i)
 	}
-	dev.AccumulateSources(label, w, dw)
+	nn.AccumulateSources(dev, label, w, dw)
 }
 
 // weightGrad is a weight's gradient from the rows of one source; of one source, from all.
-func (x *Experts) weightGrad(dev *device.Device, label string, w *device.Param, in, dy *device.Tensor, source int) *device.Tensor {
+func (x *Experts) weightGrad(dev *device.Device, label string, w *nn.Param, in, dy *device.Tensor, source int) *device.Tensor {
 	if w.Quant != nil {
 		return x.quantisedWeight(dev, label, w, in, dy)
 	}

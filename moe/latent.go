@@ -1,6 +1,9 @@
 package moe
 
-import "firstbit/device"
+import (
+	"firstbit/device"
+	"firstbit/nn"
+)
 
 // Latent narrows what the experts see, and what a dispatch would send, to L.
 //
@@ -11,7 +14,7 @@ import "firstbit/device"
 // Shapes: Down (D,L), Up (L,D).
 // Source: docs/facts.md, Model; Megatron Core's latent projections around dispatch and combine.
 type Latent struct {
-	Down, Up *device.Param
+	Down, Up *nn.Param
 
 	x, y *device.Tensor
 }
@@ -22,7 +25,7 @@ func (l *Latent) In(dev *device.Device, x *device.Tensor) *device.Tensor {
 		return x
 	}
 	l.x = x
-	return dev.Linear("down", x, l.Down) // (T,L)
+	return nn.Linear(dev, "down", x, l.Down) // (T,L)
 }
 
 // Out takes what was combined back to D.
@@ -31,7 +34,7 @@ func (l *Latent) Out(dev *device.Device, y *device.Tensor) *device.Tensor {
 		return y
 	}
 	l.y = y
-	return dev.Linear("up", y, l.Up) // (T,D)
+	return nn.Linear(dev, "up", y, l.Up) // (T,D)
 }
 
 // OutBackward takes dy to what was combined.
@@ -40,8 +43,8 @@ func (l *Latent) OutBackward(dev *device.Device, dy *device.Tensor) *device.Tens
 		return dy
 	}
 	// forward: out = y·Up
-	dev.Accumulate("up.grad", l.Up, dev.LinearDW("up.dw", l.y, dy, l.Up)) // (L,D)
-	return dev.LinearDX("up.dx", dy, l.Up)                                // (T,L)
+	nn.Accumulate(dev, "up.grad", l.Up, nn.LinearDW(dev, "up.dw", l.y, dy, l.Up)) // (L,D)
+	return nn.LinearDX(dev, "up.dx", dy, l.Up)                                    // (T,L)
 }
 
 // InBackward takes the gradient of what was dispatched to x.
@@ -50,6 +53,6 @@ func (l *Latent) InBackward(dev *device.Device, d *device.Tensor) *device.Tensor
 		return d
 	}
 	// forward: in = x·Down
-	dev.Accumulate("down.grad", l.Down, dev.LinearDW("down.dw", l.x, d, l.Down)) // (D,L)
-	return dev.LinearDX("down.dx", d, l.Down)                                    // (T,D)
+	nn.Accumulate(dev, "down.grad", l.Down, nn.LinearDW(dev, "down.dw", l.x, d, l.Down)) // (D,L)
+	return nn.LinearDX(dev, "down.dx", d, l.Down)                                        // (T,D)
 }

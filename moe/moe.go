@@ -5,6 +5,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 )
@@ -26,7 +27,7 @@ type MoE struct {
 	Shared  Mixer   // nil: no shared expert
 
 	// Jitter multiplies what the router alone sees; nil: nothing does.
-	Jitter *device.Mask
+	Jitter *nn.Mask
 
 	// EP are the ranks with the other experts, ETP those with the other parts of the same experts.
 	EP, ETP parallel.Member
@@ -51,7 +52,7 @@ type MoE struct {
 type Mixer interface {
 	Forward(dev *device.Device, x *device.Tensor) *device.Tensor
 	Backward(dev *device.Device, dy *device.Tensor) *device.Tensor
-	Params() []*device.Param
+	Params() []*nn.Param
 }
 
 var (
@@ -103,7 +104,7 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 		beside()
 	}
 	if m.Shared != nil {
-		out = dev.Sum("y", out, shared)
+		out = nn.Sum(dev, "y", out, shared)
 	}
 	return out
 }
@@ -127,18 +128,18 @@ func (m *MoE) Backward(dev *device.Device, dy *device.Tensor, lossScale float64)
 	dxRouter := m.Jitter.Backward(router, m.Router.Backward(router, dprob, lossScale)) // (T,D)
 	// x feeds the experts, the router and the shared expert; their gradients
 	// meet here, in this order.
-	dx = dev.Sum("dx", dx, dxRouter)
+	dx = nn.Sum(dev, "dx", dx, dxRouter)
 	if m.Shared != nil {
-		dx = dev.Sum("dx_shared", dx, m.Shared.Backward(dev.In("shared"), dy))
+		dx = nn.Sum(dev, "dx_shared", dx, m.Shared.Backward(dev.In("shared"), dy))
 	}
 	return dx
 }
 
 // Params lists the weights in the order of the forward.
-func (m *MoE) Params() []*device.Param {
-	p := []*device.Param{m.Router.W, m.Experts.W1, m.Experts.W2}
+func (m *MoE) Params() []*nn.Param {
+	p := []*nn.Param{m.Router.W, m.Experts.W1, m.Experts.W2}
 	if m.Latent != nil {
-		p = []*device.Param{m.Router.W, m.Latent.Down, m.Experts.W1, m.Experts.W2, m.Latent.Up}
+		p = []*nn.Param{m.Router.W, m.Latent.Down, m.Experts.W1, m.Experts.W2, m.Latent.Up}
 	}
 	if m.Shared != nil {
 		p = append(p, m.Shared.Params()...)

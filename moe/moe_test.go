@@ -10,6 +10,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 )
 
 const tokens, width = 7, 6
@@ -20,21 +21,21 @@ var small = Config{Experts: 5, TopK: 2, Hidden: 10, Router: "sigmoid", RouterDty
 
 // linear is the shared expert of these tests: y = x·W.
 type linear struct {
-	w *device.Param
+	w *nn.Param
 	x *device.Tensor
 }
 
 func (l *linear) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	l.x = x
-	return dev.MatMulNN("w", x, l.w.W)
+	return nn.MatMulNN(dev, "w", x, l.w.W)
 }
 
 func (l *linear) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
-	dev.Accumulate("w.grad", l.w, dev.MatMulTN("w.dw", l.x, dy))
-	return dev.MatMulNT("w.dx", dy, l.w.W)
+	nn.Accumulate(dev, "w.grad", l.w, nn.MatMulTN(dev, "w.dw", l.x, dy))
+	return nn.MatMulNT(dev, "w.dx", dy, l.w.W)
 }
 
-func (l *linear) Params() []*device.Param { return []*device.Param{l.w} }
+func (l *linear) Params() []*nn.Param { return []*nn.Param{l.w} }
 
 // bench is a layer with an input and a projection dy of its output.
 type bench struct {
@@ -48,19 +49,19 @@ type bench struct {
 
 func newBench(c Config, f lowp.Format, middleware ...device.Middleware) *bench {
 	m := &MoE{Config: c}
-	m.Router = Router{Config: c, W: device.NewParam("router.w", f, true, c.Experts, width),
-		Bias: device.NewTensor(device.MasterFormat(f), c.Experts), Tokens: device.NewTensor(lowp.INT32, c.Experts)}
+	m.Router = Router{Config: c, W: nn.NewParam("router.w", f, true, c.Experts, width),
+		Bias: device.NewTensor(nn.MasterFormat(f), c.Experts), Tokens: device.NewTensor(lowp.INT32, c.Experts)}
 	inner, rows := width, tokens
 	if c.Latent > 0 {
 		inner = c.Latent
-		m.Latent = &Latent{Down: device.NewParam("down", f, true, width, inner), Up: device.NewParam("up", f, true, inner, width)}
+		m.Latent = &Latent{Down: nn.NewParam("down", f, true, width, inner), Up: nn.NewParam("up", f, true, inner, width)}
 	}
 	if c.Aux == "sequence" {
 		rows, m.Router.Sequence = 6, 3
 	}
-	m.Experts = Experts{Config: c, W1: device.NewParam("w1", f, true, c.Experts, inner, c.Hidden), W2: device.NewParam("w2", f, true, c.Experts, c.Hidden, inner)}
+	m.Experts = Experts{Config: c, W1: nn.NewParam("w1", f, true, c.Experts, inner, c.Hidden), W2: nn.NewParam("w2", f, true, c.Experts, c.Hidden, inner)}
 	if c.SharedHidden > 0 {
-		m.Shared = &linear{w: device.NewParam("shared.w", f, true, width, width)}
+		m.Shared = &linear{w: nn.NewParam("shared.w", f, true, width, width)}
 	}
 	b := &bench{MoE: m, dev: device.New(device.Options{Schedule: device.Schedule{Seed: 3}}, middleware...),
 		x: device.NewTensor(f, rows, width), dy: device.NewTensor(f, rows, width)}

@@ -4,14 +4,15 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
+	"firstbit/nn"
 )
 
 // The grouped products on quantised operands. Rows are quantised all together, or in blocks of a row, or, for a weight's gradient, in
 // blocks of the rows of one expert; weights by expert.
 
 // quantised is product on codes and scales.
-func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *device.Param, f lowp.Format, n int) *device.Tensor {
-	p, packed, run := device.Packed{}, w.Quant.Fprop, runQuantNN
+func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *nn.Param, f lowp.Format, n int) *device.Tensor {
+	p, packed, run := nn.Packed{}, w.Quant.Fprop, runQuantNN
 	if k == groupedNT {
 		p, packed, run = w.Quant.Gradient(dev, label, in), w.Quant.Dgrad, runQuantNT
 	} else {
@@ -22,23 +23,23 @@ func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, 
 	c.Read("x", p.Codes)
 	c.Read("w", packed.Codes)
 	c.Read("offsets", x.offsets)
-	c.ReadScales("x", p)
-	c.ReadScales("w", packed)
+	nn.ReadScales(c, "x", p)
+	nn.ReadScales(c, "w", packed)
 	y := c.Write("y", f, in.Rows(), n)
 	c.Do()
 	return y
 }
 
 // quantisedWeight is a weight's gradient.
-func (x *Experts) quantisedWeight(dev *device.Device, label string, w *device.Param, in, dy *device.Tensor) *device.Tensor {
+func (x *Experts) quantisedWeight(dev *device.Device, label string, w *nn.Param, in, dy *device.Tensor) *device.Tensor {
 	px, pdy := w.Quant.ForWeight(dev, label, in, dy, x.offsets)
 	c := dev.Open(label, groupedWeight)
 	c.Body = runQuantWeight
 	c.Read("x", px.Codes)
 	c.Read("dy", pdy.Codes)
 	c.Read("offsets", x.offsets)
-	c.ReadScales("x", px)
-	c.ReadScales("dy", pdy)
+	nn.ReadScales(c, "x", px)
+	nn.ReadScales(c, "dy", pdy)
 	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
 	c.Do()
 	return dw
@@ -49,29 +50,29 @@ func runQuantNT(c *device.Call) { runQuantGrouped(c, "x", "w", true) }
 
 // runQuantGrouped is the product of rows x and weights w in the first output.
 func runQuantGrouped(c *device.Call, x, w string, transposed bool) {
-	way := device.AlongColumns
+	way := nn.AlongColumns
 	if transposed {
-		way = device.AlongRows
+		way = nn.AlongRows
 	}
 	offsets := c.Input("offsets").I32()
-	a, b := c.Unpack(x, device.AlongRows, nil), c.Unpack(w, way|device.OfWeight, nil)
+	a, b := nn.Unpack(c, x, nn.AlongRows, nil), nn.Unpack(c, w, way|nn.OfWeight, nil)
 	defer a.Release()
 	defer b.Release()
 	y, k, n := c.Out[0].F32(), c.In[0].Cols(), c.Out[0].Cols()
 	kernel.GroupedMatMul(y, a.F32, b.F32, offsets, k, n, transposed, c.Fold("k", k))
 	for e := range len(offsets) - 1 {
-		c.Rescale(y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, e)
+		nn.Rescale(c, y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, e)
 	}
 }
 
 func runQuantWeight(c *device.Call) {
 	offsets := c.Input("offsets").I32()
-	a, b := c.Unpack("x", device.AlongColumns, offsets), c.Unpack("dy", device.AlongColumns, offsets)
+	a, b := nn.Unpack(c, "x", nn.AlongColumns, offsets), nn.Unpack(c, "dy", nn.AlongColumns, offsets)
 	defer a.Release()
 	defer b.Release()
 	dw := c.Out[0].F32()
 	kernel.GroupedMatMulWeight(dw, a.F32, b.F32, offsets, c.In[0].Cols(), c.In[1].Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
-	c.Rescale(dw, "x", "dy", 0)
+	nn.Rescale(c, dw, "x", "dy", 0)
 }
 
 // readGradient declares what the kernel reads that takes dy to dh and dprob.
@@ -90,8 +91,8 @@ func (x *Experts) readGradient(dev *device.Device, dy *device.Tensor) *device.Ca
 	c.Read("dy", p.Codes)
 	c.Read("w2", q.Dgrad.Codes)
 	x.readEpilogue(c)
-	c.ReadScales("dy", p)
-	c.ReadScales("w2", q.Dgrad)
+	nn.ReadScales(c, "dy", p)
+	nn.ReadScales(c, "w2", q.Dgrad)
 	return c
 }
 

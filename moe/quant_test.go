@@ -9,6 +9,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 )
 
 // grouped is experts with rows, and what a pass through them made.
@@ -31,23 +32,23 @@ func filled(seed uint64, f lowp.Format, std float64, shape ...int) *device.Tenso
 const quantRows, quantWidth, quantHidden = 75, 40, 48
 
 // runGroupedOn runs rows through experts, of which one has none, one a single row, and none whole blocks.
-func runGroupedOn(dev *device.Device, r *device.Recipe) *grouped {
+func runGroupedOn(dev *device.Device, r *nn.Recipe) *grouped {
 	g := &grouped{offsets: device.NewTensor(lowp.INT32, 5)}
 	copy(g.offsets.I32(), []int32{0, 37, 37, 38, quantRows})
 	g.x = Experts{Config: Config{Experts: 4, TopK: 1, Hidden: quantHidden, TileM: 16, TileN: 16, TileSub: 4}, sources: 1,
-		W1: device.NewParam("w1", lowp.BF16, true, 4, quantWidth, quantHidden), W2: device.NewParam("w2", lowp.BF16, true, 4, quantHidden, quantWidth)}
+		W1: nn.NewParam("w1", lowp.BF16, true, 4, quantWidth, quantHidden), W2: nn.NewParam("w2", lowp.BF16, true, 4, quantHidden, quantWidth)}
 	g.in, g.dy = filled(1, lowp.BF16, 1, quantRows, quantWidth), filled(2, lowp.BF16, 1e-3, quantRows, quantWidth)
 	g.prob = device.NewTensor(lowp.FP32, quantRows)
 	for i := range quantRows {
 		g.prob.F32()[i] = 0.25 + float32(i%4)/8
 	}
 	dev.At(1, 0, device.Init)
-	for i, p := range []*device.Param{g.x.W1, g.x.W2} {
+	for i, p := range []*nn.Param{g.x.W1, g.x.W2} {
 		p.Master.CopyFrom(filled(uint64(3+i), lowp.FP32, 0.2, p.W.Shape()...))
 		p.W.CopyFrom(p.Master)
 		if r != nil {
-			p.Quantise(r)
-			dev.QuantiseWeight(p)
+			nn.Quantise(p, r)
+			nn.QuantiseWeight(dev, p)
 		}
 	}
 	dev.At(1, 0, device.Fwd)
@@ -65,10 +66,10 @@ func (g *grouped) made() []*device.Tensor {
 func TestQuantisedExpertsAreNear(t *testing.T) {
 	plain := runGroupedOn(device.New(device.Options{}), nil)
 	for _, c := range []struct {
-		r    device.Recipe
+		r    nn.Recipe
 		most float64
-	}{{device.Recipe{Scheme: device.FP8}, 0.12}, {device.Recipe{Scheme: device.MXFP8}, 0.1}, {device.Recipe{Scheme: device.MXFP8, Floor: true}, 0.12},
-		{device.Recipe{Scheme: device.NVFP4}, 0.4}, {device.Recipe{Scheme: device.NVFP4, Words: &device.Words{Seed: 1}}, 0.4}} {
+	}{{nn.Recipe{Scheme: nn.FP8}, 0.12}, {nn.Recipe{Scheme: nn.MXFP8}, 0.1}, {nn.Recipe{Scheme: nn.MXFP8, Floor: true}, 0.12},
+		{nn.Recipe{Scheme: nn.NVFP4}, 0.4}, {nn.Recipe{Scheme: nn.NVFP4, Words: &nn.Words{Seed: 1}}, 0.4}} {
 		g := runGroupedOn(device.New(device.Options{}), &c.r)
 		for i, want := range plain.made() {
 			diff, norm := 0.0, 0.0
@@ -90,7 +91,7 @@ func TestQuantisedExpertsAreNear(t *testing.T) {
 // another expert's.
 func TestQuantisedExpertsAreLinearLayers(t *testing.T) {
 	for _, floor := range []bool{false, true} {
-		r := &device.Recipe{Scheme: device.MXFP8, Floor: floor}
+		r := &nn.Recipe{Scheme: nn.MXFP8, Floor: floor}
 		g := runGroupedOn(device.New(device.Options{}), r)
 		for e := range 4 {
 			lo, hi := int(g.offsets.I32()[e]), int(g.offsets.I32()[e+1])
@@ -98,25 +99,25 @@ func TestQuantisedExpertsAreLinearLayers(t *testing.T) {
 				continue
 			}
 			dev := device.New(device.Options{})
-			p := device.NewParam("w", lowp.BF16, true, quantWidth, quantHidden)
+			p := nn.NewParam("w", lowp.BF16, true, quantWidth, quantHidden)
 			n := p.Master.Len()
 			copy(p.Master.F32(), g.x.W1.Master.F32()[e*n:])
-			p.Quantise(r)
+			nn.Quantise(p, r)
 			dev.At(1, 0, device.Init)
-			dev.QuantiseWeight(p)
+			nn.QuantiseWeight(dev, p)
 			dev.At(1, 0, device.Fwd)
 			x := device.NewTensor(lowp.BF16, hi-lo, quantWidth)
 			copy(x.F32(), g.in.F32()[lo*quantWidth:])
-			require.Equal(t, dev.Linear("w1", x, p).F32(), g.x.h.F32()[lo*quantHidden:hi*quantHidden])
+			require.Equal(t, nn.Linear(dev, "w1", x, p).F32(), g.x.h.F32()[lo*quantHidden:hi*quantHidden])
 
-			w2 := device.NewParam("w", lowp.BF16, true, quantHidden, quantWidth)
+			w2 := nn.NewParam("w", lowp.BF16, true, quantHidden, quantWidth)
 			copy(w2.Master.F32(), g.x.W2.Master.F32()[e*n:])
-			w2.Quantise(r)
+			nn.Quantise(w2, r)
 			a, dy := device.NewTensor(lowp.BF16, hi-lo, quantHidden), device.NewTensor(lowp.BF16, hi-lo, quantWidth)
 			copy(a.F32(), g.x.a.F32()[lo*quantHidden:])
 			copy(dy.F32(), g.dy.F32()[lo*quantWidth:])
 			dev.Enter(device.Bwd)
-			want := dev.LinearDW("w2.dw", a, dy, w2).F32()
+			want := nn.LinearDW(dev, "w2.dw", a, dy, w2).F32()
 			require.Equal(t, want, g.x.W2.Grad.F32()[e*n:(e+1)*n])
 			if hi-lo > 1 {
 				require.NotEqual(t, want[:quantWidth], g.x.W2.Grad.F32()[(e+3)%4*n:][:quantWidth], "negative control")

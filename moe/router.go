@@ -5,6 +5,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 )
@@ -22,7 +23,7 @@ import (
 // Source: docs/facts.md, Model.
 type Router struct {
 	Config
-	W    *device.Param
+	W    *nn.Param
 	Bias *device.Tensor // (E) added for the choice only
 	// Tokens counts how many tokens chose each expert since the bias was last moved.
 	Tokens *device.Tensor
@@ -52,15 +53,15 @@ var (
 // Forward routes x.
 func (r *Router) Forward(dev *device.Device, x *device.Tensor) (index, prob *device.Tensor) {
 	r.x = x
-	format := device.MasterFormat(x.Format)
+	format := nn.MasterFormat(x.Format)
 	if r.RouterDtype == "bf16" && format != lowp.FP64 {
 		format = lowp.BF16
 	}
-	r.logits = dev.MatMulNTIn(format, "logits", x, r.W.W) // (T,E)
-	r.scores = r.score(dev)                               // (T,E)
-	r.index = r.choose(dev)                               // (T,K)
-	r.chosen = r.gather(dev)                              // (T,K)
-	r.prob = r.normalize(dev)                             // (T,K)
+	r.logits = nn.MatMulNTIn(dev, format, "logits", x, r.W.W) // (T,E)
+	r.scores = r.score(dev)                                   // (T,E)
+	r.index = r.choose(dev)                                   // (T,K)
+	r.chosen = r.gather(dev)                                  // (T,K)
+	r.prob = r.normalize(dev)                                 // (T,K)
 	return r.index, r.prob
 }
 
@@ -71,7 +72,7 @@ func (r *Router) score(dev *device.Device) *device.Tensor {
 	}
 	c := dev.Open("scores", k)
 	c.Read("logits", r.logits)
-	s := c.Write("scores", device.MasterFormat(r.x.Format), r.logits.Shape()...)
+	s := c.Write("scores", nn.MasterFormat(r.x.Format), r.logits.Shape()...)
 	c.Do()
 	return s
 }

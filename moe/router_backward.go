@@ -4,6 +4,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -29,11 +30,11 @@ func (r *Router) Backward(dev *device.Device, dprob *device.Tensor, scale float6
 	dlogits := r.scoresAndAuxBackward(dev, r.scatter(dev, dchosen), scale)
 
 	// forward: z = coeff·mean(logsumexp²)
-	dlogits = dev.Sum("logits.dsum", dlogits, r.zBackward(dev, scale))
+	dlogits = nn.Sum(dev, "logits.dsum", dlogits, r.zBackward(dev, scale))
 
 	// forward: logits = x·Wᵀ
-	dev.Accumulate("w.grad", r.W, dev.MatMulTN("w.dw", dlogits, r.x)) // (E,D)
-	return dev.MatMulNNIn(r.x.Format, "w.dx", dlogits, r.W.W)         // (T,D)
+	nn.Accumulate(dev, "w.grad", r.W, nn.MatMulTN(dev, "w.dw", dlogits, r.x)) // (E,D)
+	return nn.MatMulNNIn(dev, r.x.Format, "w.dx", dlogits, r.W.W)             // (T,D)
 }
 
 // scoresAndAuxBackward takes the gradient of what was chosen from, and the load-balancing loss, to the logits.
@@ -41,11 +42,11 @@ func (r *Router) scoresAndAuxBackward(dev *device.Device, d *device.Tensor, scal
 	if r.Router == "softmax_topk" {
 		// forward: aux = C·Σ_i n_i·Σ_t softmax(logits)_ti. The logits feed the choice and the
 		// loss; their gradients meet here, in this order.
-		return dev.Sum("logits.dchoice", d, r.scoreBackward(dev, r.auxBackward(dev, scale)))
+		return nn.Sum(dev, "logits.dchoice", d, r.scoreBackward(dev, r.auxBackward(dev, scale)))
 	}
 	// forward: aux = C·Σ_i n_i·Σ_t share_ti. The scores feed the choice and the loss;
 	// their gradients meet here, in this order.
-	dscores := dev.Sum("scores.dsum", d, r.auxBackward(dev, scale))
+	dscores := nn.Sum(dev, "scores.dsum", d, r.auxBackward(dev, scale))
 
 	// forward: scores = sigmoid(logits) or softmax(logits)
 	return r.scoreBackward(dev, dscores)

@@ -9,6 +9,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 	"firstbit/state"
@@ -95,14 +96,14 @@ func random(f lowp.Format, seed uint64, shape ...int) *device.Tensor {
 func (s spread) build(r parallel.Rank) *MoE {
 	c, inner := s.Config, width
 	m := &MoE{Config: c, EP: r.EP(), ETP: r.ETP(), Apart: s.canonical}
-	m.Router = Router{Config: c, W: device.NewParam("router.w", s.format, true, c.Experts, width), Bias: random(device.MasterFormat(s.format), 3, c.Experts),
+	m.Router = Router{Config: c, W: nn.NewParam("router.w", s.format, true, c.Experts, width), Bias: random(nn.MasterFormat(s.format), 3, c.Experts),
 		Tokens: device.NewTensor(lowp.INT32, c.Experts), TP: r.TP(), CP: r.CP(), Batch: s.batch(r.Layout()), Sequence: seqLen}
 	if c.Latent > 0 {
 		inner = c.Latent
-		m.Latent = &Latent{Down: device.NewParam("down", s.format, true, width, inner), Up: device.NewParam("up", s.format, true, inner, width)}
+		m.Latent = &Latent{Down: nn.NewParam("down", s.format, true, width, inner), Up: nn.NewParam("up", s.format, true, inner, width)}
 	}
-	expert := func(name string, shape []int, hidden int) *device.Param {
-		return device.NewPart(name, s.format, true, shape, state.Cut{Dim: 0, Part: r.EP().Index, Parts: r.EP().Size()},
+	expert := func(name string, shape []int, hidden int) *nn.Param {
+		return nn.NewPart(name, s.format, true, shape, state.Cut{Dim: 0, Part: r.EP().Index, Parts: r.EP().Size()},
 			state.Cut{Dim: hidden, Part: r.ETP().Index, Parts: r.ETP().Size()})
 	}
 	m.Experts = Experts{Config: c, W1: expert("w1", []int{c.Experts, inner, c.Hidden}, 2), W2: expert("w2", []int{c.Experts, c.Hidden, inner}, 1)}
@@ -153,7 +154,7 @@ func (s spread) rows(l parallel.Layout, at device.Coord, micro int) []int {
 
 // part is a rank's gradient of one weight.
 type part struct {
-	*device.Param
+	*nn.Param
 	grad  []float64
 	first bool // of those that have the same sum
 }
@@ -192,7 +193,7 @@ func (s spread) run(t *testing.T) outcome {
 		for _, p := range m.Params() {
 			g := p.Grad
 			if s.canonical {
-				g = dev.Total(p.Name, p.Uses[0])
+				g = nn.Total(dev, p.Name, p.Uses[0])
 			}
 			first := !s.canonical || r.Micro().Index == 0
 			if s.canonical && (p == m.Experts.W1 || p == m.Experts.W2) {

@@ -4,6 +4,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -14,7 +15,7 @@ type Optimizer interface {
 	// Gather makes the weights of the masters again.
 	Gather(dev *device.Device)
 	// States is what it holds of each parameter.
-	States() map[*device.Param][]Held
+	States() map[*nn.Param][]Held
 }
 
 // Held is what an optimizer holds of a parameter, or of the part of it that is its own, and the gradient
@@ -27,14 +28,14 @@ type Held struct {
 // AdamW holds the moments of every parameter, in parameter order.
 type AdamW struct {
 	Config
-	Params []*device.Param
+	Params []*nn.Param
 	M, V   []*device.Tensor
 
 	squares []*device.Tensor
 }
 
 // New makes an optimizer with zero moments.
-func New(c Config, params []*device.Param) *AdamW {
+func New(c Config, params []*nn.Param) *AdamW {
 	a := &AdamW{Config: c, Params: params}
 	for _, p := range params {
 		a.M = append(a.M, device.NewTensor(p.Grad.Format, p.Grad.Shape()...))
@@ -71,8 +72,8 @@ func (a *AdamW) Step(dev *device.Device, step int, rate float64) *device.Tensor 
 }
 
 // States is every parameter's master and moments.
-func (a *AdamW) States() map[*device.Param][]Held {
-	held := map[*device.Param][]Held{}
+func (a *AdamW) States() map[*nn.Param][]Held {
+	held := map[*nn.Param][]Held{}
 	for i, p := range a.Params {
 		held[p] = []Held{{Master: p.Master, M: a.M[i], V: a.V[i], Grad: p.Grad}}
 	}
@@ -95,7 +96,7 @@ func (a *AdamW) norm(dev *device.Device) *device.Tensor {
 	return norm
 }
 
-func (a *AdamW) update(dev *device.Device, i int, p *device.Param, norm *device.Tensor, step int, rate float64) {
+func (a *AdamW) update(dev *device.Device, i int, p *nn.Param, norm *device.Tensor, step int, rate float64) {
 	c := dev.OpenKind(device.Optim, p.Name, adamw)
 	c.Read("grad", p.Grad)
 	a.Config.read(c, p, norm, p.Master, a.M[i], a.V[i], step, rate)
@@ -106,7 +107,7 @@ func (a *AdamW) update(dev *device.Device, i int, p *device.Param, norm *device.
 }
 
 // read declares what an update reads besides the gradient, and what it writes but the weight.
-func (a Config) read(c *device.Call, p *device.Param, norm, master, m, v *device.Tensor, step int, rate float64) {
+func (a Config) read(c *device.Call, p *nn.Param, norm, master, m, v *device.Tensor, step int, rate float64) {
 	c.Read("norm", norm)
 	c.Read("master", master)
 	c.Read("m", m)

@@ -9,13 +9,14 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 )
 
 var base = Config{LR: 0.02, MinLR: 0.002, Warmup: 4, Decay: "cosine", Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Weight: 0.1, Clip: 1}
 
 // params are a matrix with weight decay and a norm without.
-func params(f lowp.Format, seed uint64) []*device.Param {
-	ps := []*device.Param{device.NewParam("w", f, true, 3, 5), device.NewParam("norm.w", f, false, 7)}
+func params(f lowp.Format, seed uint64) []*nn.Param {
+	ps := []*nn.Param{nn.NewParam("w", f, true, 3, 5), nn.NewParam("norm.w", f, false, 7)}
 	r := rand.New(rand.NewPCG(seed, 1))
 	for _, p := range ps {
 		for i := range p.Master.Len() {
@@ -140,9 +141,9 @@ func TestClipping(t *testing.T) {
 	moment := func(clip, g float64) float64 {
 		c := base
 		c.Clip = clip
-		p := device.NewParam("w", lowp.FP64, false, 1)
+		p := nn.NewParam("w", lowp.FP64, false, 1)
 		p.Grad.Set(0, g)
-		a, dev := New(c, []*device.Param{p}), device.New(device.Options{})
+		a, dev := New(c, []*nn.Param{p}), device.New(device.Options{})
 		dev.At(1, 0, device.Opt)
 		require.Equal(t, math.Abs(g), a.Step(dev, 1, 0).Value(0), "the norm is of the gradient before clipping")
 		return a.M[0].Value(0)
@@ -209,7 +210,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkStep(b *testing.B) {
-	ps := []*device.Param{device.NewParam("w", lowp.FP32, true, 1024, 1024)}
+	ps := []*nn.Param{nn.NewParam("w", lowp.FP32, true, 1024, 1024)}
 	for i := range ps[0].Grad.Len() {
 		ps[0].Grad.Set(i, 1e-3)
 	}

@@ -2,12 +2,13 @@ package optim
 
 import (
 	"firstbit/device"
+	"firstbit/nn"
 	"firstbit/parallel"
 )
 
 // Bucket is parameters, in reverse order, whose gradients travel together.
 type Bucket struct {
-	Params   []*device.Param
+	Params   []*nn.Param
 	Segments []*Segment // what lies in this rank's shard
 
 	label  string
@@ -25,7 +26,7 @@ type Bucket struct {
 
 // Segment is the part of a parameter that lies in a rank's shard, and its moments.
 type Segment struct {
-	Param        *device.Param
+	Param        *nn.Param
 	Lo, Hi       int // elements of the parameter
 	M, V, Master *device.Tensor
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"firstbit/device"
+	"firstbit/nn"
 	"firstbit/parallel"
 )
 
@@ -15,7 +16,7 @@ import (
 //   - the sum of the squares is exact.
 
 // NewCanonical is NewDistributed with bits that do not depend on the layout. It keeps the parameters' uses apart.
-func NewCanonical(c Config, params []*device.Param, rank parallel.Rank, bucket int) *Distributed {
+func NewCanonical(c Config, params []*nn.Param, rank parallel.Rank, bucket int) *Distributed {
 	for _, p := range params {
 		p.Apart = true
 	}
@@ -24,7 +25,7 @@ func NewCanonical(c Config, params []*device.Param, rank parallel.Rank, bucket i
 
 // canonicalGroup is the ranks with other microbatches. Those with parts of one have the same sums already: of dense parameters, those of
 // other parts of its sequences; of experts, those with the same ones where a microbatch has several.
-func (d *Distributed) canonicalGroup(p *device.Param) parallel.Member {
+func (d *Distributed) canonicalGroup(p *nn.Param) parallel.Member {
 	if l := d.rank.Layout(); p.Expert && l.EP*l.ETP >= l.TP*l.CP {
 		return d.rank.EDP()
 	}
@@ -51,7 +52,7 @@ func (d *Distributed) reduceUse(dev *device.Device, b *Bucket, label string, use
 	for _, p := range b.Params {
 		var total *device.Tensor
 		if use < len(p.Uses) {
-			total = dev.Total(label+"."+p.Name, p.Uses[use])
+			total = nn.Total(dev, label+"."+p.Name, p.Uses[use])
 		}
 		b.totals = append(b.totals, total)
 	}
@@ -68,7 +69,7 @@ func (d *Distributed) reduceUse(dev *device.Device, b *Bucket, label string, use
 			s.sum = b.totals[i]
 		}
 		if use > 0 {
-			s.sum = dev.Sum(label+"."+s.Param.Name+".sum", before, s.gradient())
+			s.sum = nn.Sum(dev, label+"."+s.Param.Name+".sum", before, s.gradient())
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 )
@@ -24,20 +25,20 @@ func canonicalPlans(next device.Runner) device.Runner {
 
 // update runs twelve steps over so many ranks, each rank's gradients being the pairwise sum of its share of eight parts. The first
 // parameter is used twice. It returns the norms and what the weights come to.
-func update(t *testing.T, ranks int, build func(c Config, p []*device.Param, rank parallel.Rank, bucket int) *Distributed) (norms []float32, weights [][]float32) {
+func update(t *testing.T, ranks int, build func(c Config, p []*nn.Param, rank parallel.Rank, bucket int) *Distributed) (norms []float32, weights [][]float32) {
 	t.Helper()
 	c := Config{LR: 0.1, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Clip: 1}
 	world := parallel.NewWorld(parallel.Layout{DP: ranks}, 4)
 	require.NoError(t, world.Run(func(rank parallel.Rank) error {
 		dev := device.New(device.Options{Rank: rank.Index}, canonicalPlans)
-		params := []*device.Param{device.NewParam("a", lowp.FP32, true, 100, 7), device.NewParam("b", lowp.BF16, false, 31), device.NewParam("c", lowp.FP32, true, 5)}
+		params := []*nn.Param{nn.NewParam("a", lowp.FP32, true, 100, 7), nn.NewParam("b", lowp.BF16, false, 31), nn.NewParam("c", lowp.FP32, true, 5)}
 		opt := build(c, params, rank, 600)
 		for step := 1; step <= 12; step++ {
 			dev.At(step, 0, device.Bwd)
 			for i, p := range params {
 				p.ZeroGrad()
 				for use := range 2 - min(i, 1) {
-					dev.Accumulate(p.Name+string(rune('0'+use)), p, share(ranks, rank.Index, p, uint64(10*step+3*i+use)))
+					nn.Accumulate(dev, p.Name+string(rune('0'+use)), p, share(ranks, rank.Index, p, uint64(10*step+3*i+use)))
 				}
 			}
 			dev.At(step, 0, device.Opt)
@@ -57,7 +58,7 @@ func update(t *testing.T, ranks int, build func(c Config, p []*device.Param, ran
 }
 
 // share is a rank's part of a gradient: of eight parts, those that are its own, joined pairwise.
-func share(ranks, rank int, p *device.Param, seed uint64) *device.Tensor {
+func share(ranks, rank int, p *nn.Param, seed uint64) *device.Tensor {
 	x := device.NewTensor(p.Grad.Format, p.Grad.Shape()...)
 	per := 8 / ranks
 	parts := make([][]float32, per)

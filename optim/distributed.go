@@ -6,6 +6,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 )
 
@@ -26,11 +27,11 @@ type Distributed struct {
 
 // NewDistributed cuts the parameters into buckets of at least so many elements, and finds this rank's shards. A bucket has one
 // format and one group; what both ends of a pipeline have is a bucket by itself, so that both cut it alike.
-func NewDistributed(c Config, params []*device.Param, rank parallel.Rank, bucket int) *Distributed {
+func NewDistributed(c Config, params []*nn.Param, rank parallel.Rank, bucket int) *Distributed {
 	return newDistributed(c, params, rank, bucket, false)
 }
 
-func newDistributed(c Config, params []*device.Param, rank parallel.Rank, bucket int, canonical bool) *Distributed {
+func newDistributed(c Config, params []*nn.Param, rank parallel.Rank, bucket int, canonical bool) *Distributed {
 	d := &Distributed{Config: c, Canonical: canonical, rank: rank}
 	type kind struct {
 		f     lowp.Format
@@ -65,7 +66,7 @@ func newDistributed(c Config, params []*device.Param, rank parallel.Rank, bucket
 }
 
 // groupOf is the ranks over which a parameter's gradient is still to be added, each of which has all of it.
-func (d *Distributed) groupOf(p *device.Param) parallel.Member {
+func (d *Distributed) groupOf(p *nn.Param) parallel.Member {
 	switch {
 	case d.Canonical:
 		return d.canonicalGroup(p)
@@ -160,8 +161,8 @@ func (d *Distributed) update(dev *device.Device, s *Segment, norm *device.Tensor
 }
 
 // States are the segments' moments and masters.
-func (d *Distributed) States() map[*device.Param][]Held {
-	held := map[*device.Param][]Held{}
+func (d *Distributed) States() map[*nn.Param][]Held {
+	held := map[*nn.Param][]Held{}
 	for _, b := range d.Buckets {
 		for _, s := range b.Segments {
 			h := Held{Master: s.Master, M: s.M, V: s.V, Grad: s.gradient(), Lo: s.Lo}

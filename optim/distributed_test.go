@@ -10,15 +10,16 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 )
 
 // mixed are parameters of several lengths, some of them in another format, as a router's are.
-func mixed(f lowp.Format, seed uint64) []*device.Param {
+func mixed(f lowp.Format, seed uint64) []*nn.Param {
 	ps := params(f, seed)
-	narrow := device.NewParam("router.w", device.MasterFormat(f), true, 2, 9)
-	last := device.NewParam("head.w", f, true, 41)
+	narrow := nn.NewParam("router.w", nn.MasterFormat(f), true, 2, 9)
+	last := nn.NewParam("head.w", f, true, 41)
 	for i := range narrow.W.Len() {
 		narrow.W.Set(i, float64(i)/7)
 	}
@@ -30,7 +31,7 @@ func mixed(f lowp.Format, seed uint64) []*device.Param {
 }
 
 // gradient is what a rank's backward of a step leaves.
-func gradient(p *device.Param, which, rank, step int) {
+func gradient(p *nn.Param, which, rank, step int) {
 	r := rand.New(rand.NewPCG(uint64(which), uint64(rank<<8+step)))
 	for i := range p.Grad.Len() {
 		p.Grad.Set(i, r.NormFloat64()/4)
@@ -124,7 +125,7 @@ func TestDistributedIsAdamWOfTheSum(t *testing.T) {
 			for step := 1; step <= steps; step++ {
 				dev.At(step, 0, device.Opt)
 				for i, p := range ps {
-					part := device.NewParam("", f, true, p.Grad.Len())
+					part := nn.NewParam("", f, true, p.Grad.Len())
 					sum := make([]float64, p.Grad.Len())
 					for rank := range ranks {
 						gradient(part, i, rank, step)

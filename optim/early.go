@@ -3,6 +3,7 @@ package optim
 import (
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 )
@@ -15,10 +16,10 @@ import (
 type early struct {
 	*Distributed
 	dev     *device.Device
-	of      map[*device.Param]*Bucket
-	due     map[*device.Param]int // how often a parameter's gradient is added to in a step, as the first step had it; nil: before that
-	added   map[*device.Param]int // in this step
-	missing map[*Bucket]int       // parameters whose gradients are not all there
+	of      map[*nn.Param]*Bucket
+	due     map[*nn.Param]int // how often a parameter's gradient is added to in a step, as the first step had it; nil: before that
+	added   map[*nn.Param]int // in this step
+	missing map[*Bucket]int   // parameters whose gradients are not all there
 	sent    map[*Bucket]*parallel.Pending
 	order   []*Bucket // as they completed in the last step
 }
@@ -29,8 +30,8 @@ func (d *Distributed) Early(dev *device.Device) {
 	if d.Canonical {
 		return
 	}
-	e := &early{Distributed: d, dev: dev.In("grads"), of: map[*device.Param]*Bucket{}, missing: map[*Bucket]int{}, sent: map[*Bucket]*parallel.Pending{}}
-	e.added = map[*device.Param]int{}
+	e := &early{Distributed: d, dev: dev.In("grads"), of: map[*nn.Param]*Bucket{}, missing: map[*Bucket]int{}, sent: map[*Bucket]*parallel.Pending{}}
+	e.added = map[*nn.Param]int{}
 	for _, b := range d.Buckets {
 		e.missing[b] = len(b.Params)
 		for _, p := range b.Params {
@@ -42,7 +43,7 @@ func (d *Distributed) Early(dev *device.Device) {
 }
 
 // hear notes that a gradient was added to.
-func (e *early) hear(p *device.Param) {
+func (e *early) hear(p *nn.Param) {
 	e.added[p]++
 	b := e.of[p]
 	switch {
@@ -83,7 +84,7 @@ func (e *early) finish(dev *device.Device) {
 	if e.due == nil {
 		e.due = e.added
 	}
-	e.added, e.order = map[*device.Param]int{}, e.order[:0]
+	e.added, e.order = map[*nn.Param]int{}, e.order[:0]
 	if len(e.Buckets) == 0 {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 	"firstbit/state"
@@ -39,7 +40,7 @@ var sketches = []sketch{
 }
 
 // build makes a rank's part; nil: the stage has none.
-func (s sketch) build(r parallel.Rank) *device.Param {
+func (s sketch) build(r parallel.Rank) *nn.Param {
 	l := r.Layout()
 	if at := r.PP().Index; at != s.stage*(l.PP-1)/2 && !(s.ends && at == l.PP-1) {
 		return nil
@@ -57,7 +58,7 @@ func (s sketch) build(r parallel.Rank) *device.Param {
 	case s.tp >= 0:
 		cut(s.tp, r.TP())
 	}
-	p := device.NewPart(s.name, s.f, len(s.shape) > 1, s.shape, cuts...)
+	p := nn.NewPart(s.name, s.f, len(s.shape) > 1, s.shape, cuts...)
 	p.Sequence, p.Expert, p.Ends = s.tp < 0, s.expert, s.ends && l.PP > 1
 	for i := range p.Master.Len() {
 		p.Master.Set(i, 1/float64(3+p.Place.Index(i)))
@@ -73,7 +74,7 @@ type outcome struct {
 }
 
 // note adds a rank's; copies must agree.
-func (o *outcome) note(t *testing.T, what string, p *device.Param, lo int, x *device.Tensor) {
+func (o *outcome) note(t *testing.T, what string, p *nn.Param, lo int, x *device.Tensor) {
 	for i := range x.Len() {
 		at := fmt.Sprint(what, " ", p.Name, " ", p.Place.Index(lo+i))
 		if old, ok := o.bits[at]; ok {
@@ -83,13 +84,13 @@ func (o *outcome) note(t *testing.T, what string, p *device.Param, lo int, x *de
 	}
 }
 
-type building func(Config, []*device.Param, parallel.Rank, int) Optimizer
+type building func(Config, []*nn.Param, parallel.Rank, int) Optimizer
 
-type filling func(dev *device.Device, r parallel.Rank, s sketch, p *device.Param, step int)
+type filling func(dev *device.Device, r parallel.Rank, s sketch, p *nn.Param, step int)
 
 // trained is what the ranks of a layout come to.
 type trained struct {
-	params [][]*device.Param
+	params [][]*nn.Param
 	opts   []Optimizer
 	norms  [][]string
 }
@@ -98,10 +99,10 @@ type trained struct {
 func train(t *testing.T, l parallel.Layout, build building, fill filling, middleware ...device.Middleware) trained {
 	w := parallel.NewWorld(l, 4)
 	n := w.World()
-	out := trained{make([][]*device.Param, n), make([]Optimizer, n), make([][]string, n)}
+	out := trained{make([][]*nn.Param, n), make([]Optimizer, n), make([][]string, n)}
 	require.NoError(t, w.Run(func(r parallel.Rank) error {
 		dev := device.New(device.Options{Rank: r.Index, At: w.At(r.Index)}, middleware...)
-		var mine []*device.Param
+		var mine []*nn.Param
 		var by []sketch
 		for _, s := range sketches {
 			if p := s.build(r); p != nil {
@@ -176,7 +177,7 @@ func deal(r parallel.Rank, s sketch) (first, stride int) {
 	return first, stride
 }
 
-func fillWhole(_ *device.Device, r parallel.Rank, s sketch, p *device.Param, step int) {
+func fillWhole(_ *device.Device, r parallel.Rank, s sketch, p *nn.Param, step int) {
 	first, stride := deal(r, s)
 	for i := range p.Grad.Len() {
 		sum := 0.0
@@ -190,8 +191,8 @@ func fillWhole(_ *device.Device, r parallel.Rank, s sketch, p *device.Param, ste
 // In every layout, weights, masters and moments are those of one optimizer that sees the sum of all that ranks bring, and so is the norm, which
 // counts every element once: bit for bit, for the sums are of whole numbers.
 func TestEveryLayoutIsAdamWOfTheSum(t *testing.T) {
-	one := func(c Config, ps []*device.Param, _ parallel.Rank, _ int) Optimizer { return New(c, ps) }
-	many := func(c Config, ps []*device.Param, r parallel.Rank, bucket int) Optimizer {
+	one := func(c Config, ps []*nn.Param, _ parallel.Rank, _ int) Optimizer { return New(c, ps) }
+	many := func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) Optimizer {
 		return NewDistributed(c, ps, r, bucket)
 	}
 	want := steps(t, parallel.Layout{}, one, fillWhole)
@@ -200,17 +201,17 @@ func TestEveryLayoutIsAdamWOfTheSum(t *testing.T) {
 		"tp=2,dp=2,ep=4", "tp=4,ep=2,dp=1", "etp=2,dp=2", "pp=2", "pp=3,tp=2,dp=2", "pp=2,tp=2,cp=2,dp=2,ep=2,etp=2", "pp=4,dp=3") {
 		have := steps(t, l, many, fillWhole)
 		require.Equal(t, want, have, "%s", l)
-		exact := steps(t, l, func(c Config, ps []*device.Param, r parallel.Rank, bucket int) Optimizer {
+		exact := steps(t, l, func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) Optimizer {
 			return NewCanonical(c, ps, r, bucket)
 		}, fillJoined, canonicalPlans)
 		require.Equal(t, want, exact, "canonical %s", l)
 	}
 	// Negative controls: each kind of parameter is one, in a layout where it matters.
 	l := layouts(t, "tp=2,dp=4,ep=4,pp=2")[0]
-	for name, change := range map[string]func(p *device.Param){
-		"norm.w": func(p *device.Param) { p.Sequence = false }, "w1": func(p *device.Param) { p.Expert = false }, "embed": func(p *device.Param) { p.Ends = false },
+	for name, change := range map[string]func(p *nn.Param){
+		"norm.w": func(p *nn.Param) { p.Sequence = false }, "w1": func(p *nn.Param) { p.Expert = false }, "embed": func(p *nn.Param) { p.Ends = false },
 	} {
-		out := train(t, l, func(c Config, ps []*device.Param, r parallel.Rank, bucket int) Optimizer {
+		out := train(t, l, func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) Optimizer {
 			for _, p := range ps {
 				if p.Name == name {
 					change(p)
@@ -239,7 +240,7 @@ func joined(r parallel.Rank, s sketch) (share, shares int) {
 	return m.Index, m.Size()
 }
 
-func fillJoined(dev *device.Device, r parallel.Rank, s sketch, p *device.Param, step int) {
+func fillJoined(dev *device.Device, r parallel.Rank, s sketch, p *nn.Param, step int) {
 	share, shares := joined(r, s)
 	from, to := share*contributions/shares, (share+1)*contributions/shares
 	for _, use := range s.usesOf(r) {
@@ -253,12 +254,12 @@ func fillJoined(dev *device.Device, r parallel.Rank, s sketch, p *device.Param, 
 			}
 			dw.Set(i, sum)
 		}
-		dev.Accumulate(fmt.Sprint(p.Name, ".use", use), p, dw)
+		nn.Accumulate(dev, fmt.Sprint(p.Name, ".use", use), p, dw)
 	}
 }
 
 // fillParts is fillJoined with numbers whose sums are rounded: eight microbatches, of which a rank has some, joined pairwise.
-func fillParts(dev *device.Device, r parallel.Rank, s sketch, p *device.Param, step int) {
+func fillParts(dev *device.Device, r parallel.Rank, s sketch, p *nn.Param, step int) {
 	share, shares := joined(r, s)
 	n := 8 / shares
 	leaves, tree := make([]float32, n), reduce.Pairwise.Tree(n)
@@ -270,7 +271,7 @@ func fillParts(dev *device.Device, r parallel.Rank, s sketch, p *device.Param, s
 			}
 			dw.Set(i, float64(tree.Sum(leaves, lowp.FP32)))
 		}
-		dev.Accumulate(fmt.Sprint(p.Name, ".use", use), p, dw)
+		nn.Accumulate(dev, fmt.Sprint(p.Name, ".use", use), p, dw)
 	}
 }
 
@@ -281,7 +282,7 @@ func part(name string, element, step, use, k int) float32 {
 
 // The canonical recipe has one rank's bits in every layout, and its norm is that of the exact sum; the fixed recipe's bits move.
 func TestCanonicalLayouts(t *testing.T) {
-	canonical := func(c Config, ps []*device.Param, r parallel.Rank, bucket int) Optimizer {
+	canonical := func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) Optimizer {
 		return NewCanonical(c, ps, r, bucket)
 	}
 	want := steps(t, parallel.Layout{}, canonical, fillParts, canonicalPlans)

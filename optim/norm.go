@@ -7,6 +7,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -22,7 +23,7 @@ var (
 
 // counts tells whether this rank's part of a parameter is in its sum of squares: of those that have the same elements, one
 // counts them.
-func (d *Distributed) counts(p *device.Param) bool {
+func (d *Distributed) counts(p *nn.Param) bool {
 	switch {
 	case p.Ends && d.rank.Ends().Index > 0, p.Sequence && d.rank.TP().Index > 0:
 		return false

@@ -10,6 +10,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -111,7 +112,7 @@ func TestScatterIsItsDefinition(t *testing.T) {
 					out := make([]*device.Tensor, 2*members)
 					seed := r.Uint64()
 					require.NoError(t, simulateIn(t, grid(members, 2), func(r Rank, dev *device.Device) error {
-						x := device.NewTensor(device.MasterFormat(f), outer*members*per, d)
+						x := device.NewTensor(nn.MasterFormat(f), outer*members*per, d)
 						fillRandom(rand.New(rand.NewPCG(seed, uint64(r.Index))), x)
 						in[r.Index], out[r.Index] = x, r.TP().Scatter(dev, "y", x, outer, f)
 						return nil

@@ -1,13 +1,16 @@
 package ssm
 
-import "firstbit/device"
+import (
+	"firstbit/device"
+	"firstbit/nn"
+)
 
 // Backward returns the gradient of the layer's input and accumulates those of its weights.
 func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor {
 	dout = m.TP.Gather(dev, "out_proj.dx.gather", dout, 1)
 	// forward: out = normed·out_proj
-	dnormed := dev.LinearDX("out_proj.dx", dout, m.OutProj) // (B·T,I)
-	dev.Accumulate("out_proj.grad", m.OutProj, dev.LinearDW("out_proj.dw", m.normed, dout, m.OutProj))
+	dnormed := nn.LinearDX(dev, "out_proj.dx", dout, m.OutProj) // (B·T,I)
+	nn.Accumulate(dev, "out_proj.grad", m.OutProj, nn.LinearDW(dev, "out_proj.dw", m.normed, dout, m.OutProj))
 	// forward: normed = norm(y·silu(z))
 	dy, dz := m.gateBackward(dev, dnormed)
 	// forward: y = scan(x, b, c, dt, la) + d·x
@@ -17,9 +20,9 @@ func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor
 	// forward: x, b, c = split(silu(conv(xbc)))
 	dxbc := m.convolveBackward(dev, dact)
 	// forward: z, xbc, raw = split(in·in_proj)
-	dp := dev.ConcatGroups("split.dx", m.Groups, dz, dxbc, draw) // (B·T,I+C+H)
-	dev.Accumulate("in_proj.grad", m.InProj, dev.LinearDW("in_proj.dw", m.in, dp, m.InProj))
-	part := dev.LinearDXPart("in_proj.dx", dp, m.InProj, m.TP.Size())
+	dp := nn.ConcatGroups(dev, "split.dx", m.Groups, dz, dxbc, draw) // (B·T,I+C+H)
+	nn.Accumulate(dev, "in_proj.grad", m.InProj, nn.LinearDW(dev, "in_proj.dw", m.in, dp, m.InProj))
+	part := nn.LinearDXPart(dev, "in_proj.dx", dp, m.InProj, m.TP.Size())
 	return m.TP.Scatter(dev, "in_proj.dx.scatter", part, 1, m.in.Format)
 }
 
@@ -31,7 +34,7 @@ func (m *Mamba) gateBackward(dev *device.Device, dnormed *device.Tensor) (dy, dz
 	c.Read("rstd", m.rstd)
 	dw := c.Write("dw", m.Norm.Grad.Format, m.Norm.Grad.Shape()...)
 	c.Do()
-	dev.Accumulate("norm.grad", m.Norm, dw)
+	nn.Accumulate(dev, "norm.grad", m.Norm, dw)
 
 	c = dev.Open("norm.dx", gatedNormBackward)
 	c.Read("dy", dnormed)
@@ -69,8 +72,8 @@ func (m *Mamba) scanBackward(dev *device.Device, dy *device.Tensor) (dact, ddt, 
 	c.Read("x", m.seq.X)
 	dd := c.Write("dd", m.Skip.Grad.Format, m.Heads)
 	c.Do()
-	dev.Accumulate("d.grad", m.Skip, dd)
-	return dev.ConcatGroups("conv.split.dx", m.seq.Groups, dx, db, dc), ddt, dla
+	nn.Accumulate(dev, "d.grad", m.Skip, dd)
+	return nn.ConcatGroups(dev, "conv.split.dx", m.seq.Groups, dx, db, dc), ddt, dla
 }
 
 func (m *Mamba) timeStepBackward(dev *device.Device, ddt, dla *device.Tensor) *device.Tensor {
@@ -80,7 +83,7 @@ func (m *Mamba) timeStepBackward(dev *device.Device, ddt, dla *device.Tensor) *d
 	c.Read("a_log", m.ALog.W)
 	da := c.Write("da", m.ALog.Grad.Format, m.Heads)
 	c.Do()
-	dev.Accumulate("a_log.grad", m.ALog, da)
+	nn.Accumulate(dev, "a_log.grad", m.ALog, da)
 
 	c = dev.Open("dt.dx", timeStepBackward)
 	c.Read("ddt", ddt)
@@ -96,7 +99,7 @@ func (m *Mamba) timeStepBackward(dev *device.Device, ddt, dla *device.Tensor) *d
 	c.Read("dy", draw)
 	db := c.Write("db", m.DTBias.Grad.Format, m.Heads)
 	c.Do()
-	dev.Accumulate("dt_bias.grad", m.DTBias, db)
+	nn.Accumulate(dev, "dt_bias.grad", m.DTBias, db)
 	return draw
 }
 
@@ -115,8 +118,8 @@ func (m *Mamba) convolveBackward(dev *device.Device, dact *device.Tensor) *devic
 	dw := c.Write("dw", m.Conv.Grad.Format, m.Conv.Grad.Shape()...)
 	db := c.Write("dbias", m.ConvBias.Grad.Format, m.ConvBias.Grad.Shape()...)
 	c.Do()
-	dev.Accumulate("conv.grad", m.Conv, dw)
-	dev.Accumulate("conv.bias.grad", m.ConvBias, db)
+	nn.Accumulate(dev, "conv.grad", m.Conv, dw)
+	nn.Accumulate(dev, "conv.bias.grad", m.ConvBias, db)
 
 	after := m.gradientsAfter(dev, dconv)
 	c = dev.Open("conv.dx", convolutionBackward)

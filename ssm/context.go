@@ -4,6 +4,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 )
 
 // What ranks that have consecutive steps of a sequence tell each other. A rank sends before it receives where it can: only the
@@ -74,7 +75,7 @@ func (m *Mamba) stateBefore(dev *device.Device) *device.Tensor {
 	if m.first() {
 		return nil
 	}
-	return m.CP.Recv(dev, "state", m.CP.Index-1, device.MasterFormat(m.in.Format), m.Batch, m.Heads, m.HeadDim, m.State)
+	return m.CP.Recv(dev, "state", m.CP.Index-1, nn.MasterFormat(m.in.Format), m.Batch, m.Heads, m.HeadDim, m.State)
 }
 
 // passState gives the state after the rank's last step to the rank after.
@@ -89,7 +90,7 @@ func (m *Mamba) stateGradient(dev *device.Device) *device.Tensor {
 	if m.last() {
 		return nil
 	}
-	return m.CP.Recv(dev, "state", m.CP.Index+1, device.MasterFormat(m.in.Format), m.Batch, m.Heads, m.HeadDim, m.State)
+	return m.CP.Recv(dev, "state", m.CP.Index+1, nn.MasterFormat(m.in.Format), m.Batch, m.Heads, m.HeadDim, m.State)
 }
 
 // passStateGradient gives the gradient of the state before the rank's first step to the rank before.

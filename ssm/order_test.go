@@ -11,6 +11,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -242,7 +243,7 @@ var labels = map[string]string{"taps": "call", "rows": "call", "n": "scan", "p":
 
 func scanGradient(dev *device.Device, s *Sequence, dy *device.Tensor, out string) []float32 {
 	rows, h := s.X.Rows(), s.D.Len()
-	m := &Mamba{Config: Config{Heads: h}, seq: *s, Skip: device.NewParam("d", lowp.FP32, true, h)}
+	m := &Mamba{Config: Config{Heads: h}, seq: *s, Skip: nn.NewParam("d", lowp.FP32, true, h)}
 	m.Skip.W = s.D
 	var got []float32
 	dact, ddt, dla := m.scanBackward(dev, dy)

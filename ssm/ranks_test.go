@@ -11,6 +11,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 	"firstbit/state"
@@ -75,9 +76,9 @@ func (r *ranks) part(rank parallel.Rank) *Mamba {
 	tp, cp := rank.TP(), rank.CP()
 	m := &Mamba{Config: r.shape.Config, Eps: r.whole.Eps, Batch: r.shape.batch, TP: tp, CP: cp}
 	m.Heads, m.Groups = m.Heads/tp.Size(), m.Groups/tp.Size()
-	to := []**device.Param{&m.InProj, &m.Conv, &m.ConvBias, &m.DTBias, &m.ALog, &m.Skip, &m.Norm, &m.OutProj}
+	to := []**nn.Param{&m.InProj, &m.Conv, &m.ConvBias, &m.DTBias, &m.ALog, &m.Skip, &m.Norm, &m.OutProj}
 	for i, w := range r.whole.Params() {
-		p := device.NewPart(w.Name, w.W.Format, true, w.W.Shape(), state.Cut{Dim: cuts[i], Part: tp.Index, Parts: tp.Size()})
+		p := nn.NewPart(w.Name, w.W.Format, true, w.W.Shape(), state.Cut{Dim: cuts[i], Part: tp.Index, Parts: tp.Size()})
 		for e := range p.W.Len() {
 			p.Master.Set(e, w.Master.Value(p.Place.Index(e)))
 		}

@@ -2,6 +2,7 @@ package ssm
 
 import (
 	"firstbit/device"
+	"firstbit/nn"
 	"firstbit/parallel"
 )
 
@@ -22,7 +23,7 @@ import (
 // Source: Dao & Gu 2024, "Transformers are SSMs"; docs/facts.md, Model.
 type Mamba struct {
 	Config
-	InProj, Conv, ConvBias, DTBias, ALog, Skip, Norm, OutProj *device.Param
+	InProj, Conv, ConvBias, DTBias, ALog, Skip, Norm, OutProj *nn.Param
 
 	Eps   float64 // of the norm
 	Batch int     // B, set by the model for each microbatch
@@ -37,15 +38,15 @@ type Mamba struct {
 }
 
 // Params lists the weights in the order of the forward.
-func (m *Mamba) Params() []*device.Param {
-	return []*device.Param{m.InProj, m.Conv, m.ConvBias, m.DTBias, m.ALog, m.Skip, m.Norm, m.OutProj}
+func (m *Mamba) Params() []*nn.Param {
+	return []*nn.Param{m.InProj, m.Conv, m.ConvBias, m.DTBias, m.ALog, m.Skip, m.Norm, m.OutProj}
 }
 
 // Forward is the layer.
 func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
 	m.in = m.TP.Gather(dev, "in_proj.gather", in, 1)
-	p := dev.Linear("in_proj", m.in, m.InProj) // (B·T,I+C+H)
-	dev.SplitGroups("split", p, m.projected[:], m.Groups, m.Inner(), m.Channels(), m.Heads)
+	p := nn.Linear(dev, "in_proj", m.in, m.InProj) // (B·T,I+C+H)
+	nn.SplitGroups(dev, "split", p, m.projected[:], m.Groups, m.Inner(), m.Channels(), m.Heads)
 	m.z, m.xbc, m.raw = m.projected[0], m.projected[1], m.projected[2]
 	m.before = m.stepsBefore(dev, m.xbc)
 	m.convolve(dev)
@@ -56,7 +57,7 @@ func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
 	m.y = y
 	m.passState(dev, last)
 	m.gate(dev)
-	part := dev.LinearPart("out_proj", m.normed, m.OutProj, m.TP.Size())
+	part := nn.LinearPart(dev, "out_proj", m.normed, m.OutProj, m.TP.Size())
 	return m.TP.Scatter(dev, "out_proj.scatter", part, 1, in.Format)
 }
 
@@ -77,12 +78,12 @@ func (m *Mamba) convolve(dev *device.Device) {
 	c.Do()
 
 	shared := m.Groups * m.State
-	dev.SplitGroups("conv.split", act, m.convolution[:], m.Groups, m.Inner(), shared, shared)
+	nn.SplitGroups(dev, "conv.split", act, m.convolution[:], m.Groups, m.Inner(), shared, shared)
 	m.seq.X, m.seq.B, m.seq.C = m.convolution[0], m.convolution[1], m.convolution[2]
 }
 
 func (m *Mamba) timeStep(dev *device.Device) {
-	f := device.MasterFormat(m.in.Format)
+	f := nn.MasterFormat(m.in.Format)
 	c := dev.Open("dt", timeStep)
 	c.Read("raw", m.raw)
 	c.Read("bias", m.DTBias.W)
@@ -112,7 +113,7 @@ func Scan(dev *device.Device, s *Sequence) (y, last *device.Tensor) {
 	s.read(c)
 	y = c.Write("y", s.X.Format, s.X.Shape()...)
 	h := s.D.Len()
-	last = c.Write("last", device.MasterFormat(s.X.Format), s.Batch, h, s.X.Cols()/h, s.B.Cols()/s.Groups)
+	last = c.Write("last", nn.MasterFormat(s.X.Format), s.Batch, h, s.X.Cols()/h, s.B.Cols()/s.Groups)
 	c.Do()
 	return y, last
 }
@@ -146,6 +147,6 @@ func (m *Mamba) gate(dev *device.Device) {
 	c.Read("w", m.Norm.W)
 	c.ReadScalar("eps", m.Eps)
 	m.normed = c.Write("y", m.y.Format, m.y.Shape()...)
-	m.rstd = c.Write("rstd", device.MasterFormat(m.y.Format), m.y.Rows(), m.Groups)
+	m.rstd = c.Write("rstd", nn.MasterFormat(m.y.Format), m.y.Rows(), m.Groups)
 	c.Do()
 }

@@ -11,6 +11,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -40,9 +41,9 @@ type bench struct {
 func newBench(s shape, f lowp.Format, schedule uint64) *bench {
 	b := &bench{Mamba: &Mamba{Config: s.Config, Eps: 1e-5, Batch: s.batch}, plans: map[string]string{}}
 	b.dev = device.New(device.Options{Schedule: device.Schedule{Seed: schedule}}, b.middleware)
-	master := device.MasterFormat(f)
-	param := func(name string, f lowp.Format, shape ...int) *device.Param {
-		return device.NewParam(name, f, true, shape...)
+	master := nn.MasterFormat(f)
+	param := func(name string, f lowp.Format, shape ...int) *nn.Param {
+		return nn.NewParam(name, f, true, shape...)
 	}
 	b.InProj, b.OutProj = param("in_proj", f, s.width, s.Projected()), param("out_proj", f, s.Inner(), s.width)
 	b.Conv, b.ConvBias = param("conv.w", f, s.Channels(), s.Config.Conv), param("conv.b", f, s.Channels())
@@ -287,7 +288,7 @@ func TestFormatsAreNear(t *testing.T) {
 			for _, o := range c.Out {
 				want := f
 				if wide[c.Label+"#"+o.Name] {
-					want = device.MasterFormat(f)
+					want = nn.MasterFormat(f)
 				}
 				require.Equal(t, want, o.Format, "%s %s", c.Label, o.Name)
 			}

@@ -7,6 +7,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/model"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -79,7 +80,7 @@ func (t *Trainer) slotsOf(l model.Losses) (at []int) {
 // absent is a vector of losses that nobody has written.
 func (t *Trainer) absent() *device.Tensor {
 	n, _, _ := t.slots()
-	x := device.NewTensor(device.MasterFormat(t.weights.Format()), n)
+	x := device.NewTensor(nn.MasterFormat(t.weights.Format()), n)
 	for i := range n {
 		x.Set(i, kernel.Negzero[float64]())
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/match"
 
 	"firstbit/device"
+	"firstbit/nn"
 	"firstbit/spell"
 )
 
@@ -28,7 +29,7 @@ var (
 const maxHistory = 1 << 16
 
 // schemes are the precisions with quantised operands.
-var schemes = map[string]device.Scheme{"fp8": device.FP8, "mxfp8": device.MXFP8, "nvfp4": device.NVFP4}
+var schemes = map[string]nn.Scheme{"fp8": nn.FP8, "mxfp8": nn.MXFP8, "nvfp4": nn.NVFP4}
 
 func (q Quant) validate(precision string) error {
 	switch {
@@ -54,12 +55,12 @@ func (t *Trainer) recipe(canonical bool) {
 	if !ok {
 		return
 	}
-	r := &device.Recipe{Scheme: scheme, Floor: t.Quant.Rule == "floor"}
-	if scheme == device.FP8 && t.Quant.Scaling == "delayed" {
+	r := &nn.Recipe{Scheme: scheme, Floor: t.Quant.Rule == "floor"}
+	if scheme == nn.FP8 && t.Quant.Scaling == "delayed" {
 		r.History = t.Quant.History
 	}
-	if scheme == device.NVFP4 {
-		r.Words = &device.Words{Seed: t.Seed}
+	if scheme == nn.NVFP4 {
+		r.Words = &nn.Words{Seed: t.Seed}
 		if !t.indexed(canonical) {
 			r.Words.Stream = t.weights.RoundingStream()
 		}
@@ -96,7 +97,7 @@ func (t *Trainer) quantise(sharded bool) {
 // updateScales ends a step of delayed scaling.
 func (t *Trainer) updateScales() {
 	if all := t.weights.Delayed(); len(all) > 0 {
-		t.dev.In("quant").UpdateScales(all, func(dev *device.Device, amax *device.Tensor) *device.Tensor {
+		nn.UpdateScales(t.dev.In("quant"), all, func(dev *device.Device, amax *device.Tensor) *device.Tensor {
 			return t.rank.Stage().Largest(dev, "amax", amax)
 		})
 	}
@@ -120,7 +121,7 @@ func (t *Trainer) copies() (s []State) {
 // CopySuffixes are what follows a weight's name in the names of its copies.
 var CopySuffixes = []string{".fprop.packed", ".fprop.scales", ".fprop.global", ".dgrad.packed", ".dgrad.scales"}
 
-func appendCopy(s []State, name string, p device.Packed) []State {
+func appendCopy(s []State, name string, p nn.Packed) []State {
 	s = append(s, State{name + ".packed", p.Codes}, State{name + ".scales", p.Scales})
 	if p.Global != nil {
 		s = append(s, State{name + ".global", p.Global})

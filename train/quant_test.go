@@ -12,6 +12,7 @@ import (
 
 	"firstbit/checkpoint"
 	"firstbit/device"
+	"firstbit/nn"
 	"firstbit/parallel"
 	"firstbit/reduce"
 )
@@ -326,7 +327,7 @@ func TestCopiesOfCopies(t *testing.T) {
 				}
 				blocks++
 			}
-			a, b := p.Quant.Fprop.Dequantised(device.AlongColumns), of.Fprop.Dequantised(device.AlongColumns)
+			a, b := p.Quant.Fprop.Dequantised(nn.AlongColumns), of.Fprop.Dequantised(nn.AlongColumns)
 			for j := range a.F32() {
 				if a.F32()[j] != b.F32()[j] {
 					values++

@@ -2,7 +2,7 @@ package train
 
 import (
 	"firstbit/checkpoint"
-	"firstbit/device"
+	"firstbit/nn"
 	"firstbit/rng"
 	"firstbit/state"
 )
@@ -42,7 +42,7 @@ func (t *Trainer) Reshard(step int, w *checkpoint.Whole) (f *checkpoint.File, an
 		if p.Stream != "" {
 			x, ok := w.Stream(p.Stream)
 			if !ok {
-				fresh := device.NewStream(p.Stream)
+				fresh := nn.NewStream(p.Stream)
 				fresh.Seed(rng.New(t.Seed, p.Stream, uint64(step)))
 				x = checkpoint.Of(s.Name, fresh.State)
 				anew = append(anew, p.Stream)

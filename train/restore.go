@@ -11,6 +11,7 @@ import (
 	"firstbit/data"
 	"firstbit/device"
 	"firstbit/model"
+	"firstbit/nn"
 )
 
 // Names of the states that are numbers of the trainer, not tensors of the model.
@@ -90,7 +91,7 @@ func (c Config) Manifest(corpus *data.Corpus) (checkpoint.Manifest, error) {
 		return m, err
 	}
 	m.Precision = c.Precision
-	m.Formats = map[string]string{"weights": format.String(), "masters": device.MasterFormat(format).String()}
+	m.Formats = map[string]string{"weights": format.String(), "masters": nn.MasterFormat(format).String()}
 	if scheme, ok := schemes[c.Precision]; ok {
 		m.Formats["linear"] = scheme.Formats()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/rng"
 )
 
@@ -24,7 +25,7 @@ func (t *Trainer) seeded(name string) *rng.Stream { return rng.New(t.Seed, name+
 
 // Reseed seeds the streams whose states have matching names as at the beginning. It returns how many, and how many were elsewhere.
 func (t *Trainer) Reseed(step int, match func(state string) bool) (streams, moved int) {
-	return t.eachStream(step, "seed", match, func(dev *device.Device, s *device.Stream) {
+	return t.eachStream(step, "seed", match, func(dev *device.Device, s *nn.Stream) {
 		c := dev.OpenKind(device.Loading, streamState+s.Name, seedKernel)
 		c.Read("stream", s.State)
 		before := c.Write("before", lowp.INT32, s.State.Len())
@@ -40,7 +41,7 @@ func (t *Trainer) Reseed(step int, match func(state string) bool) (streams, move
 // DrawOnce draws once from the streams whose states have matching names, as building a data iterator may. It returns how many, all of
 // which moved.
 func (t *Trainer) DrawOnce(step int, match func(state string) bool) (streams, moved int) {
-	return t.eachStream(step, "iterator", match, func(dev *device.Device, s *device.Stream) {
+	return t.eachStream(step, "iterator", match, func(dev *device.Device, s *nn.Stream) {
 		c := dev.OpenKind(device.Draw, streamState+s.Name, iteratorKernel)
 		c.Read("stream", s.State)
 		value := c.Write("value", lowp.FP64, 1)
@@ -57,7 +58,7 @@ func (t *Trainer) DrawOnce(step int, match func(state string) bool) (streams, mo
 	})
 }
 
-func (t *Trainer) eachStream(step int, scope string, match func(string) bool, do func(*device.Device, *device.Stream)) (streams, moved int) {
+func (t *Trainer) eachStream(step int, scope string, match func(string) bool, do func(*device.Device, *nn.Stream)) (streams, moved int) {
 	t.dev.At(step, 0, device.Load)
 	for _, s := range t.weights.Streams() {
 		if match(streamState + s.Name) {

@@ -1,8 +1,10 @@
-package device
+// Package nn has what layers are made of: weights with their gradients, products, sums, columns, masks and random streams.
+package nn
 
 import (
 	"slices"
 
+	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/state"
 )
@@ -10,12 +12,12 @@ import (
 // Param is a weight with its gradient.
 type Param struct {
 	Name   string
-	W      *Tensor // what kernels read, in the format of the precision recipe
-	Master *Tensor // the full-precision weight; W itself when the formats are the same
-	Grad   *Tensor // accumulated over uses and microbatches at Master's width
-	Decay  bool    // weight decay applies
-	adds   int     // how often Grad was added to in this step
-	once   bool    // it is once in every step
+	W      *device.Tensor // what kernels read, in the format of the precision recipe
+	Master *device.Tensor // the full-precision weight; W itself when the formats are the same
+	Grad   *device.Tensor // accumulated over uses and microbatches at Master's width
+	Decay  bool           // weight decay applies
+	adds   int            // how often Grad was added to in this step
+	once   bool           // it is once in every step
 
 	// Steady promises that Grad is added to as often in every step as in the first.
 	Steady bool
@@ -30,7 +32,7 @@ type Param struct {
 	Ends bool
 
 	// Join adds a microbatch's gradient over the ranks that share its sequences; nil: that waits for the end of the step.
-	Join func(d *Device, label string, dw *Tensor) *Tensor
+	Join func(d *device.Device, label string, dw *device.Tensor) *device.Tensor
 
 	// Added hears when Accumulate has added to Grad; nil: nobody waits for it.
 	Added func()
@@ -42,8 +44,8 @@ type Param struct {
 	// microbatches and ranks before they meet.
 	Apart bool
 	Uses  []*Use
-	used  int   // of the microbatch at hand
-	stamp int64 // which one that is
+	used  int    // of the microbatch at hand
+	at    [2]int // which step and microbatch that is
 }
 
 // NewParam makes a Param of zeros.
@@ -55,13 +57,13 @@ func NewParam(name string, f lowp.Format, decay bool, shape ...int) *Param {
 func NewPart(name string, f lowp.Format, decay bool, shape []int, cuts ...state.Cut) *Param {
 	place := state.Place{Whole: slices.Clone(shape), Cuts: cuts}
 	if err := place.Check(); err != nil {
-		panic("device: no weight has such a shape and such cuts")
+		panic("nn: no weight has such a shape and such cuts")
 	}
 	m, part := MasterFormat(f), place.Part()
-	p := &Param{Name: name, W: NewTensor(f, part...), Grad: NewTensor(m, part...), Decay: decay, Place: place}
+	p := &Param{Name: name, W: device.NewTensor(f, part...), Grad: device.NewTensor(m, part...), Decay: decay, Place: place}
 	p.Master = p.W
 	if m != f {
-		p.Master = NewTensor(m, part...)
+		p.Master = device.NewTensor(m, part...)
 	}
 	return p
 }

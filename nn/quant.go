@@ -1,8 +1,9 @@
-package device
+package nn
 
 import (
 	"strings"
 
+	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
 )
@@ -35,7 +36,7 @@ type Recipe struct {
 
 // Packed is a quantised copy of a tensor: codes, as the values that they stand for, and scales. Where scales have two
 // levels, Global is the tensor's amax.
-type Packed struct{ Codes, Scales, Global *Tensor }
+type Packed struct{ Codes, Scales, Global *device.Tensor }
 
 // Quantised is what a linear layer has besides its weight if its products run on quantised operands.
 type Quantised struct {
@@ -51,7 +52,7 @@ type Quantised struct {
 // Quantise has the products of a weight run on quantised operands.
 //
 // Shapes: the weight (D,F), or (E,D,F) of experts, each of which is scaled by itself.
-func (p *Param) Quantise(r *Recipe) {
+func Quantise(p *Param, r *Recipe) {
 	q := &Quantised{Recipe: r, labels: map[string]*operandLabels{}}
 	shape, e := p.W.Shape(), 1
 	if len(shape) == 3 {
@@ -61,14 +62,14 @@ func (p *Param) Quantise(r *Recipe) {
 	under := func(sizes ...int) []int { return append(append([]int(nil), lead...), sizes...) }
 	switch r.Scheme {
 	case FP8:
-		q.Fprop = Packed{Codes: NewTensor(lowp.E4M3, shape...), Scales: NewTensor(lowp.FP32, e)}
+		q.Fprop = Packed{Codes: device.NewTensor(lowp.E4M3, shape...), Scales: device.NewTensor(lowp.FP32, e)}
 		q.Dgrad = q.Fprop
 	case MXFP8:
-		q.Fprop = Packed{Codes: NewTensor(lowp.E4M3, shape...), Scales: NewTensor(lowp.E8M0, under(blocks(d, kernel.MXBlock), f)...)}
-		q.Dgrad = Packed{Codes: NewTensor(lowp.E4M3, shape...), Scales: NewTensor(lowp.E8M0, under(d, blocks(f, kernel.MXBlock))...)}
+		q.Fprop = Packed{Codes: device.NewTensor(lowp.E4M3, shape...), Scales: device.NewTensor(lowp.E8M0, under(blocks(d, kernel.MXBlock), f)...)}
+		q.Dgrad = Packed{Codes: device.NewTensor(lowp.E4M3, shape...), Scales: device.NewTensor(lowp.E8M0, under(d, blocks(f, kernel.MXBlock))...)}
 	case NVFP4:
-		q.Fprop = Packed{Codes: NewTensor(lowp.E2M1, shape...), Global: NewTensor(lowp.FP32, e),
-			Scales: NewTensor(lowp.E4M3, under(blocks(d, kernel.NVBlock), blocks(f, kernel.NVBlock))...)}
+		q.Fprop = Packed{Codes: device.NewTensor(lowp.E2M1, shape...), Global: device.NewTensor(lowp.FP32, e),
+			Scales: device.NewTensor(lowp.E4M3, under(blocks(d, kernel.NVBlock), blocks(f, kernel.NVBlock))...)}
 		q.Dgrad = q.Fprop
 	}
 	if r.Scheme == FP8 && r.History > 0 {
@@ -96,7 +97,7 @@ func (q *Quantised) of(label string) *operandLabels {
 
 // QuantiseWeight makes the copies of a weight anew, from its master. It is the one way in which they come about: after initialisation,
 // after an update and after a restore.
-func (d *Device) QuantiseWeight(p *Param) {
+func QuantiseWeight(d *device.Device, p *Param) {
 	q := p.Quant
 	if q == nil {
 		return
@@ -104,21 +105,21 @@ func (d *Device) QuantiseWeight(p *Param) {
 	switch q.Scheme {
 	case FP8:
 		if q.W != nil {
-			d.amax(q.names[3], p.Master, q.W, true)
+			amax(d, q.names[3], p.Master, q.W, true)
 		}
-		d.quantiseWeight(q.names[0], weightScaled, p, q.Fprop)
+		quantiseWeight(d, q.names[0], weightScaled, p, q.Fprop)
 	case MXFP8:
-		d.quantiseWeight(q.names[1], weightMXColumns[q.rule()], p, q.Fprop)
-		d.quantiseWeight(q.names[2], weightMXRows[q.rule()], p, q.Dgrad)
+		quantiseWeight(d, q.names[1], weightMXColumns[q.rule()], p, q.Fprop)
+		quantiseWeight(d, q.names[2], weightMXRows[q.rule()], p, q.Dgrad)
 	case NVFP4:
-		d.quantiseWeight(q.names[0], weightNVSquare, p, q.Fprop)
+		quantiseWeight(d, q.names[0], weightNVSquare, p, q.Fprop)
 	}
 }
 
-func (d *Device) quantiseWeight(label string, k *Kernel, p *Param, to Packed) {
-	kind := Op
-	if d.phase == Load {
-		kind = Loading
+func quantiseWeight(d *device.Device, label string, k *device.Kernel, p *Param, to Packed) {
+	kind := device.Op
+	if d.Phase() == device.Load {
+		kind = device.Loading
 	}
 	c := d.OpenKind(kind, label, k)
 	c.Read("x", p.Master)
@@ -143,56 +144,56 @@ func (r *Recipe) rule() int {
 }
 
 // Activation is x quantised for y = x·W.
-func (q *Quantised) Activation(d *Device, label string, x *Tensor) Packed {
+func (q *Quantised) Activation(d *device.Device, label string, x *device.Tensor) Packed {
 	l := q.of(label)
-	if q.X != nil && d.phase != Rec { // what a recomputation sees was seen
-		d.amax(l.xAmax, x, q.X, false)
+	if q.X != nil && d.Phase() != device.Rec { // what a recomputation sees was seen
+		amax(d, l.xAmax, x, q.X, false)
 	}
 	return q.rows(d, l.x, x, nil, q.X, lowp.E4M3)
 }
 
 // Gradient is dy quantised for dx = dy·Wᵀ.
-func (q *Quantised) Gradient(d *Device, label string, dy *Tensor) Packed {
+func (q *Quantised) Gradient(d *device.Device, label string, dy *device.Tensor) Packed {
 	l := q.of(label)
-	if c := d.ran(d.phase, l.dy); c != nil {
+	if c := d.Ran(d.Phase(), l.dy); c != nil {
 		return packedOf(c)
 	}
 	if q.DY != nil {
-		d.amax(l.dyAmax, dy, q.DY, false)
+		amax(d, l.dyAmax, dy, q.DY, false)
 	}
 	return q.rows(d, l.dy, dy, q.words(d, l.dyWords, dy), q.DY, lowp.E5M2)
 }
 
 // rows is the copy with blocks along rows; one scale for all serves products in either direction.
-func (q *Quantised) rows(d *Device, label string, x, words *Tensor, delayed *Delayed, fp8 lowp.Format) Packed {
+func (q *Quantised) rows(d *device.Device, label string, x, words *device.Tensor, delayed *Delayed, fp8 lowp.Format) Packed {
 	switch q.Scheme {
 	case MXFP8:
-		return d.quantise(label, quantMXRows[q.rule()], x, nil, nil, nil, lowp.E4M3, lowp.E8M0, x.Rows(), blocks(x.Cols(), kernel.MXBlock))
+		return quantise(d, label, quantMXRows[q.rule()], x, nil, nil, nil, lowp.E4M3, lowp.E8M0, x.Rows(), blocks(x.Cols(), kernel.MXBlock))
 	case NVFP4:
-		return d.quantise(label, quantNVRows, x, nil, words, nil, lowp.E2M1, lowp.E4M3, x.Rows(), blocks(x.Cols(), kernel.NVBlock))
+		return quantise(d, label, quantNVRows, x, nil, words, nil, lowp.E2M1, lowp.E4M3, x.Rows(), blocks(x.Cols(), kernel.NVBlock))
 	}
-	var scale *Tensor
+	var scale *device.Tensor
 	if delayed != nil {
 		scale = delayed.Scale
 	}
-	return d.quantise(label, quantScaled[fp8], x, nil, nil, scale, fp8, lowp.FP32, 1)
+	return quantise(d, label, quantScaled[fp8], x, nil, nil, scale, fp8, lowp.FP32, 1)
 }
 
 // ForWeight are x and dy quantised for dW = xᵀ·dy, with blocks along the tokens: of each expert by itself, whose rows lie as
 // offsets say, or of one weight.
-func (q *Quantised) ForWeight(d *Device, label string, x, dy, offsets *Tensor) (px, pdy Packed) {
+func (q *Quantised) ForWeight(d *device.Device, label string, x, dy, offsets *device.Tensor) (px, pdy Packed) {
 	l := q.of(label)
 	if q.Scheme == FP8 {
-		c := d.ran(Rec, l.x)
+		c := d.Ran(device.Rec, l.x)
 		if c == nil {
-			c = d.ran(Fwd, l.x)
+			c = d.Ran(device.Fwd, l.x)
 		}
 		return packedOf(c), q.Gradient(d, label, dy)
 	}
 	return q.columns(d, l.xdw, x, offsets, nil), q.columns(d, l.dydw, dy, offsets, q.words(d, l.dydwWords, dy))
 }
 
-func (q *Quantised) columns(d *Device, label string, x, offsets, words *Tensor) Packed {
+func (q *Quantised) columns(d *device.Device, label string, x, offsets, words *device.Tensor) Packed {
 	most := func(size int) int { // experts may each have a block that is not whole
 		if offsets == nil {
 			return blocks(x.Rows(), size)
@@ -200,12 +201,12 @@ func (q *Quantised) columns(d *Device, label string, x, offsets, words *Tensor) 
 		return x.Rows()/size + offsets.Len() - 1
 	}
 	if q.Scheme == MXFP8 {
-		return d.quantise(label, quantMXColumns[q.rule()], x, offsets, nil, nil, lowp.E4M3, lowp.E8M0, most(kernel.MXBlock), x.Cols())
+		return quantise(d, label, quantMXColumns[q.rule()], x, offsets, nil, nil, lowp.E4M3, lowp.E8M0, most(kernel.MXBlock), x.Cols())
 	}
-	return d.quantise(label, quantNVColumns, x, offsets, words, nil, lowp.E2M1, lowp.E4M3, most(kernel.NVBlock), x.Cols())
+	return quantise(d, label, quantNVColumns, x, offsets, words, nil, lowp.E2M1, lowp.E4M3, most(kernel.NVBlock), x.Cols())
 }
 
-func (q *Quantised) words(d *Device, label string, x *Tensor) *Tensor {
+func (q *Quantised) words(d *device.Device, label string, x *device.Tensor) *device.Tensor {
 	if q.Words == nil {
 		return nil
 	}
@@ -213,7 +214,7 @@ func (q *Quantised) words(d *Device, label string, x *Tensor) *Tensor {
 }
 
 // quantise runs a quantiser on an activation or a gradient.
-func (d *Device) quantise(label string, k *Kernel, x, offsets, words, scale *Tensor, codes, scales lowp.Format, extents ...int) Packed {
+func quantise(d *device.Device, label string, k *device.Kernel, x, offsets, words, scale *device.Tensor, codes, scales lowp.Format, extents ...int) Packed {
 	c := d.Open(label, k)
 	c.Read("x", x)
 	readIf(c, "offsets", offsets)
@@ -228,24 +229,15 @@ func (d *Device) quantise(label string, k *Kernel, x, offsets, words, scale *Ten
 	return p
 }
 
-func readIf(c *Call, name string, t *Tensor) {
+func readIf(c *device.Call, name string, t *device.Tensor) {
 	if t != nil {
 		c.Read(name, t)
 	}
 }
 
-// ran is the Call of a label if it ran in that phase of this microbatch.
-func (d *Device) ran(phase Phase, label string) *Call {
-	c := d.calls[phase][label]
-	if c == nil || c.stamp != d.stamp() {
-		return nil
-	}
-	return c
-}
-
-func packedOf(c *Call) Packed {
+func packedOf(c *device.Call) Packed {
 	if c == nil {
-		panic("device: the forward has not quantised what the backward reads")
+		panic("nn: the forward has not quantised what the backward reads")
 	}
 	p := Packed{Codes: c.Out[0].Tensor, Scales: c.Out[1].Tensor}
 	if len(c.Out) > 2 {

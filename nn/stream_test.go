@@ -1,4 +1,4 @@
-package device
+package nn
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/reduce"
 	"firstbit/rng"
@@ -13,18 +14,18 @@ import (
 
 // masked is two layers that draw from one stream.
 type masked struct {
-	*Device
+	*device.Device
 	stream *Stream
 	masks  [2]*Mask
-	x      *Tensor
+	x      *device.Tensor
 	calls  int
 	handle string
 }
 
 func newMasked(make func(*Stream, float64) *Mask, rate float64, f lowp.Format) *masked {
-	m := &masked{stream: NewStream("dropout.tp"), x: NewTensor(f, 3, 5), handle: "copy"}
-	m.Device = New(Options{}, func(next Runner) Runner {
-		return func(c *Call) {
+	m := &masked{stream: NewStream("dropout.tp"), x: device.NewTensor(f, 3, 5), handle: "copy"}
+	m.Device = device.New(device.Options{}, func(next device.Runner) device.Runner {
+		return func(c *device.Call) {
 			m.calls++
 			if c.Plan.Has("handle") {
 				c.Plan = reduce.MustPlan("handle=" + m.handle)
@@ -41,11 +42,11 @@ func newMasked(make func(*Stream, float64) *Mask, rate float64, f lowp.Format) *
 }
 
 // run takes both layers through a phase and returns what they made of x.
-func (m *masked) run(phase Phase) (y [2][]float64) {
+func (m *masked) run(phase device.Phase) (y [2][]float64) {
 	m.Enter(phase)
 	for i := range y {
 		k := i
-		if phase != Fwd {
+		if phase != device.Fwd {
 			k = 1 - i // a backward goes from the last layer to the first
 		}
 		out := m.masks[k].Forward(m.In("layers."+string(rune('0'+k))), m.x)
@@ -59,10 +60,10 @@ func (m *masked) run(phase Phase) (y [2][]float64) {
 func (m *masked) state() [16]byte { return [16]byte(m.stream.State.Bytes(nil)) }
 
 // expected draws the masks beside the door.
-func expected(s *rng.Stream, x *Tensor, f lowp.Format, value func(u float64) float64) (y []float64) {
-	t := NewTensor(f, 1)
+func expected(s *rng.Stream, x *device.Tensor, f lowp.Format, value func(u float64) float64) (y []float64) {
+	t := device.NewTensor(f, 1)
 	for i := range x.Len() {
-		factor := NewTensor(MasterFormat(f), 1)
+		factor := device.NewTensor(MasterFormat(f), 1)
 		factor.Set(0, value(s.Float64()))
 		if f == lowp.FP64 {
 			t.Set(0, float64(x.Value(i)*factor.Value(0)))
@@ -95,8 +96,8 @@ func TestMasksAreDrawnInOrder(t *testing.T) {
 				bytes, err := want.MarshalBinary()
 				require.NoError(t, err)
 				require.Equal(t, bytes, m.stream.State.Bytes(nil), "16 bytes, as the source says them")
-				m.At(step+1, 0, Fwd)
-				y := m.run(Fwd)
+				m.At(step+1, 0, device.Fwd)
+				y := m.run(device.Fwd)
 				require.Equal(t, expected(want, m.x, f, kind.value), y[0], "%s %s", name, f)
 				require.Equal(t, expected(want, m.x, f, kind.value), y[1], "%s %s", name, f)
 			}
@@ -111,11 +112,11 @@ func TestRecomputationLeavesTheStreamAlone(t *testing.T) {
 		m := newMasked(Dropout, 0.4, lowp.FP32)
 		m.handle = handle
 		for micro := range 3 {
-			m.At(1, micro, Fwd)
-			forward = append(forward, m.run(Fwd))
+			m.At(1, micro, device.Fwd)
+			forward = append(forward, m.run(device.Fwd))
 			before := m.state()
 			if recompute {
-				again = append(again, m.run(Rec))
+				again = append(again, m.run(device.Rec))
 				require.Equal(t, handle == "copy", before == m.state())
 			}
 		}
@@ -139,9 +140,9 @@ func TestRecomputationLeavesTheStreamAlone(t *testing.T) {
 // passes the door.
 func TestMaskBackward(t *testing.T) {
 	m := newMasked(Dropout, 0.4, lowp.FP32)
-	m.At(1, 0, Fwd)
-	y := m.run(Fwd)
-	m.Enter(Bwd)
+	m.At(1, 0, device.Fwd)
+	y := m.run(device.Fwd)
+	m.Enter(device.Bwd)
 	for k := range y {
 		dx := m.masks[k].Backward(m.In("layers."+string(rune('0'+k))), m.x)
 		for i, v := range y[k] { // linear in x, so that its own transpose

@@ -1,12 +1,15 @@
-package device
+package nn
 
 import (
 	"math"
 	"math/rand/v2"
+	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/rng"
@@ -26,8 +29,8 @@ var recipes = map[string]func() *Recipe{
 	"nearest": func() *Recipe { return &Recipe{Scheme: NVFP4} },
 }
 
-func gaussian(seed uint64, f lowp.Format, std float64, shape ...int) *Tensor {
-	t, r := NewTensor(f, shape...), rand.New(rand.NewPCG(seed, 1))
+func gaussian(seed uint64, f lowp.Format, std float64, shape ...int) *device.Tensor {
+	t, r := device.NewTensor(f, shape...), rand.New(rand.NewPCG(seed, 1))
 	for i := range t.Len() {
 		t.Set(i, r.NormFloat64()*std)
 	}
@@ -36,45 +39,45 @@ func gaussian(seed uint64, f lowp.Format, std float64, shape ...int) *Tensor {
 
 // layer is a linear layer under a recipe, with an input and a gradient.
 type layer struct {
-	*Device
+	*device.Device
 	p     *Param
-	x, dy *Tensor
-	y, dx *Tensor
-	dw    *Tensor
-	seen  map[string]*Call
+	x, dy *device.Tensor
+	y, dx *device.Tensor
+	dw    *device.Tensor
+	seen  map[string]*device.Call
 }
 
 func newLayer(r *Recipe, rows, in, out int) *layer {
-	l := &layer{seen: map[string]*Call{}}
-	l.Device = New(Options{}, func(next Runner) Runner {
-		return func(c *Call) { next(c); l.seen[c.ID.Phase.String()+" "+c.ID.Path] = c }
+	l := &layer{seen: map[string]*device.Call{}}
+	l.Device = device.New(device.Options{}, func(next device.Runner) device.Runner {
+		return func(c *device.Call) { next(c); l.seen[c.ID.Phase.String()+" "+c.ID.Path] = c }
 	})
 	l.p = NewParam("w", lowp.BF16, true, in, out)
 	l.p.Master.CopyFrom(gaussian(1, lowp.FP32, 0.1, in, out))
 	l.p.W.CopyFrom(l.p.Master)
 	l.x, l.dy = gaussian(2, lowp.BF16, 1, rows, in), gaussian(3, lowp.BF16, 1e-3, rows, out)
 	if r != nil {
-		l.p.Quantise(r)
+		Quantise(l.p, r)
 	}
 	return l
 }
 
 func (l *layer) run(step int) {
-	l.At(step, 0, Init)
-	l.QuantiseWeight(l.p)
-	l.At(step, 0, Fwd)
-	l.y = l.Linear("l", l.x, l.p)
-	l.At(step, 0, Bwd)
-	l.dx = l.LinearDX("l.dx", l.dy, l.p)
-	l.dw = l.LinearDW("l.dw", l.x, l.dy, l.p)
+	l.At(step, 0, device.Init)
+	QuantiseWeight(l.Device, l.p)
+	l.At(step, 0, device.Fwd)
+	l.y = Linear(l.Device, "l", l.x, l.p)
+	l.At(step, 0, device.Bwd)
+	l.dx = LinearDX(l.Device, "l.dx", l.dy, l.p)
+	l.dw = LinearDW(l.Device, "l.dw", l.x, l.dy, l.p)
 	if q := l.p.Quant; q != nil && q.X != nil {
-		l.At(step, 0, Opt)
-		l.UpdateScales([]*Delayed{q.X, q.W, q.DY}, func(_ *Device, t *Tensor) *Tensor { return t })
+		l.At(step, 0, device.Opt)
+		UpdateScales(l.Device, []*Delayed{q.X, q.W, q.DY}, func(_ *device.Device, t *device.Tensor) *device.Tensor { return t })
 	}
 }
 
 // distance is |a−b|/|b|.
-func distance(a, b *Tensor) float64 {
+func distance(a, b *device.Tensor) float64 {
 	diff, norm := 0.0, 0.0
 	for i := range a.Len() {
 		d := a.Value(i) - b.Value(i)
@@ -106,15 +109,15 @@ func TestOperandsAreTheKernels(t *testing.T) {
 	const rows, in, out = 96, 64, 32
 	l := newLayer(recipes["mxfp8"](), rows, in, out)
 	l.run(1)
-	mxRows := func(x *Tensor) (codes, scales []byte, y []float32) {
+	mxRows := func(x *device.Tensor) (codes, scales []byte, y []float32) {
 		codes, scales, y = make([]byte, x.Len()), make([]byte, x.Len()/32), make([]float32, x.Len())
-		kernel.QuantiseMXRows(codes, scales, x.f32, kernel.MXUp)
+		kernel.QuantiseMXRows(codes, scales, x.F32(), kernel.MXUp)
 		kernel.DequantiseMXRows(y, codes, scales)
 		return
 	}
-	mxColumns := func(x *Tensor) (codes, scales []byte, y []float32) {
+	mxColumns := func(x *device.Tensor) (codes, scales []byte, y []float32) {
 		codes, scales, y = make([]byte, x.Len()), make([]byte, x.Len()/32), make([]float32, x.Len())
-		kernel.QuantiseMXColumns(codes, scales, x.f32, x.Cols(), kernel.MXUp)
+		kernel.QuantiseMXColumns(codes, scales, x.F32(), x.Cols(), kernel.MXUp)
 		kernel.DequantiseMXColumns(y, codes, scales, x.Cols())
 		return
 	}
@@ -135,14 +138,14 @@ func TestOperandsAreTheKernels(t *testing.T) {
 	check("bwd l.x.quant.dw", xtc, xts)
 	dtc, dts, _ := mxColumns(l.dy)
 	check("bwd l.dy.quant.dw", dtc, dts)
-	a, b := NewTensor(lowp.FP32, rows, in), NewTensor(lowp.FP32, in, out)
-	copy(a.f32, xv)
-	copy(b.f32, wv)
-	want := l.MatMulNNIn(lowp.BF16, "want", a, b)
-	require.Equal(t, want.f32, l.y.f32)
+	a, b := device.NewTensor(lowp.FP32, rows, in), device.NewTensor(lowp.FP32, in, out)
+	copy(a.F32(), xv)
+	copy(b.F32(), wv)
+	want := MatMulNNIn(l.Device, lowp.BF16, "want", a, b)
+	require.Equal(t, want.F32(), l.y.F32())
 
 	// Negative controls: a column copy made from the row copy, and a copy made from bf16 in place of the master.
-	copy(a.f32, xv)
+	copy(a.F32(), xv)
 	again, _, _ := mxColumns(a)
 	require.NotEqual(t, xtc, again, "a copy of a copy")
 	fromBF16, _, _ := mxColumns(l.p.W)
@@ -153,14 +156,14 @@ func TestOperandsAreTheKernelsFP8(t *testing.T) {
 	l := newLayer(recipes["fp8"](), 40, 24, 20)
 	l.run(1)
 	for call, c := range map[string]struct {
-		x *Tensor
+		x *device.Tensor
 		f lowp.Format
 	}{"fwd l.x.quant": {l.x, lowp.E4M3}, "init w": {l.p.Master, lowp.E4M3}, "bwd l.dy.quant": {l.dy, lowp.E5M2}} {
-		scale, inverse := kernel.CurrentScale(c.f, kernel.Amax(c.x.f32))
+		scale, inverse := kernel.CurrentScale(c.f, kernel.Amax(c.x.F32()))
 		codes := make([]byte, c.x.Len())
-		kernel.QuantiseScaled(c.f, codes, c.x.f32, scale)
+		kernel.QuantiseScaled(c.f, codes, c.x.F32(), scale)
 		require.Equal(t, codes, l.seen[call].Output("packed").Bytes(nil), call)
-		require.Equal(t, inverse, l.seen[call].Output("scales").f32[0], call)
+		require.Equal(t, inverse, l.seen[call].Output("scales").F32()[0], call)
 	}
 	require.Equal(t, "fwd l.x.quant#packed", l.seen["bwd l.dw"].In[0].From, "one copy serves both products")
 	require.Equal(t, "bwd l.dy.quant#packed", l.seen["bwd l.dw"].In[1].From)
@@ -174,32 +177,32 @@ func TestOperandsAreTheKernelsNVFP4(t *testing.T) {
 		c := l.seen[call]
 		require.Equal(t, codes, c.Output("packed").Bytes(nil), call)
 		require.Equal(t, scales, c.Output("scales").Bytes(nil), call)
-		require.Equal(t, amax, c.Output("global").f32[0], call)
+		require.Equal(t, amax, c.Output("global").F32()[0], call)
 	}
-	amax := kernel.Amax(l.x.f32)
+	amax := kernel.Amax(l.x.F32())
 	codes, scales := make([]byte, rows*in/2), make([]byte, rows*in/16)
-	kernel.QuantiseNVFP4(codes, scales, l.x.f32, kernel.NVTensorScale(amax), nil)
+	kernel.QuantiseNVFP4(codes, scales, l.x.F32(), kernel.NVTensorScale(amax), nil)
 	check("fwd l.x.quant", codes, scales, amax)
-	amax = kernel.Amax(l.p.Master.f32)
+	amax = kernel.Amax(l.p.Master.F32())
 	codes, scales = make([]byte, in*out/2), make([]byte, in*out/256)
-	kernel.QuantiseNVFP4Square(codes, scales, l.p.Master.f32, out, kernel.NVTensorScale(amax))
+	kernel.QuantiseNVFP4Square(codes, scales, l.p.Master.F32(), out, kernel.NVTensorScale(amax))
 	check("init w", codes, scales, amax)
 
 	// The copy for dW: columns, transformed, quantised as rows of the transpose.
 	xt, y := make([]float32, rows*in), make([]float32, rows*in)
-	kernel.Transpose(xt, l.x.f32, in)
-	l.At(2, 0, Bwd)
+	kernel.Transpose(xt, l.x.F32(), in)
+	l.At(2, 0, device.Bwd)
 	kernel.RandomHadamard(y, xt, l.seen["bwd l.x.quant.dw"].Fold("hadamard", 16))
 	amax = kernel.Amax(y)
 	codes, scales = make([]byte, rows*in/2), make([]byte, rows*in/16)
 	kernel.QuantiseNVFP4(codes, scales, y, kernel.NVTensorScale(amax), nil)
 	c := l.seen["bwd l.x.quant.dw"]
-	require.Equal(t, amax, c.Output("global").f32[0])
+	require.Equal(t, amax, c.Output("global").F32()[0])
 	of := lowp.E2M1.FromBytes(codes)
 	for r := range rows {
 		for j := range in {
-			require.Equal(t, of[j*rows+r], c.Output("packed").f32[r*in+j])
-			require.Equal(t, lowp.E4M3.Decode(uint32(scales[(j*rows+r)/16])), c.Output("scales").f32[r/16*in+j])
+			require.Equal(t, of[j*rows+r], c.Output("packed").F32()[r*in+j])
+			require.Equal(t, lowp.E4M3.Decode(uint32(scales[(j*rows+r)/16])), c.Output("scales").F32()[r/16*in+j])
 		}
 	}
 }
@@ -208,43 +211,43 @@ func TestOperandsAreTheKernelsNVFP4(t *testing.T) {
 func TestAmaxOfEveryMicrobatch(t *testing.T) {
 	l := newLayer(recipes["delayed"](), 32, 16, 16)
 	small := gaussian(2, lowp.BF16, 0.1, 32, 16)
-	for step, order := range [][]*Tensor{{l.x, small}, {small, l.x}} {
-		l.At(step, 0, Init)
-		l.QuantiseWeight(l.p)
+	for step, order := range [][]*device.Tensor{{l.x, small}, {small, l.x}} {
+		l.At(step, 0, device.Init)
+		QuantiseWeight(l.Device, l.p)
 		for micro, x := range order {
-			l.At(step, micro, Fwd)
-			l.Linear("l", x, l.p)
+			l.At(step, micro, device.Fwd)
+			Linear(l.Device, "l", x, l.p)
 		}
 		q := l.p.Quant
-		l.At(step, 0, Opt)
-		l.UpdateScales([]*Delayed{q.X, q.W, q.DY}, func(_ *Device, t *Tensor) *Tensor { return t })
-		amax := kernel.Amax(l.x.f32)
-		require.Equal(t, amax, q.X.History.f32[3], "the newest")
+		l.At(step, 0, device.Opt)
+		UpdateScales(l.Device, []*Delayed{q.X, q.W, q.DY}, func(_ *device.Device, t *device.Tensor) *device.Tensor { return t })
+		amax := kernel.Amax(l.x.F32())
+		require.Equal(t, amax, q.X.History.F32()[3], "the newest")
 		scale, _ := kernel.CurrentScale(lowp.E4M3, amax)
-		require.Equal(t, scale, q.X.Scale.f32[0])
-		require.Zero(t, q.X.Amax.f32[0])
+		require.Equal(t, scale, q.X.Scale.F32()[0])
+		require.Zero(t, q.X.Amax.F32()[0])
 	}
 }
 
 // Stochastic rounding draws for gradients alone, one word an element, and from the stream.
 func TestRoundingDrawsForGradients(t *testing.T) {
 	l := newLayer(recipes["nvfp4"](), 32, 16, 16)
-	before := append([]int32(nil), l.p.Quant.Words.State.i32...)
-	l.At(1, 0, Init)
-	l.QuantiseWeight(l.p)
-	l.At(1, 0, Fwd)
-	l.Linear("l", l.x, l.p)
-	l.Enter(Rec)
-	l.Linear("l", l.x, l.p)
-	require.Equal(t, before, l.p.Quant.Words.State.i32, "the forward, and its recomputation, draw nothing")
-	require.Equal(t, l.seen["fwd l"].Output("y").f32, l.seen["rec l"].Output("y").f32)
-	l.Enter(Bwd)
-	l.LinearDX("l.dx", l.dy, l.p)
-	require.NotEqual(t, before, l.p.Quant.Words.State.i32)
+	before := append([]int32(nil), l.p.Quant.Words.State.I32()...)
+	l.At(1, 0, device.Init)
+	QuantiseWeight(l.Device, l.p)
+	l.At(1, 0, device.Fwd)
+	Linear(l.Device, "l", l.x, l.p)
+	l.Enter(device.Rec)
+	Linear(l.Device, "l", l.x, l.p)
+	require.Equal(t, before, l.p.Quant.Words.State.I32(), "the forward, and its recomputation, draw nothing")
+	require.Equal(t, l.seen["fwd l"].Output("y").F32(), l.seen["rec l"].Output("y").F32())
+	l.Enter(device.Bwd)
+	LinearDX(l.Device, "l.dx", l.dy, l.p)
+	require.NotEqual(t, before, l.p.Quant.Words.State.I32())
 	n := 0
-	l.LinearDW("l.dw", l.x, l.dy, l.p)
+	LinearDW(l.Device, "l.dw", l.x, l.dy, l.p)
 	for path, c := range l.seen {
-		if c.Kind == Draw {
+		if c.Kind == device.Draw {
 			require.Contains(t, path, "bwd l.dy.words")
 			n += c.Output("words").Len()
 		}
@@ -256,36 +259,36 @@ func TestRoundingDrawsForGradients(t *testing.T) {
 	}
 	state := NewStream("")
 	state.Seed(want)
-	require.Equal(t, state.State.i32, l.p.Quant.Words.State.i32)
+	require.Equal(t, state.State.I32(), l.p.Quant.Words.State.I32())
 }
 
 // Blocks that are not whole are shorter: no row, column or run of an expert's rows reaches into another's.
 func TestBlocksDoNotStraddle(t *testing.T) {
 	for _, name := range []string{"mxfp8", "nearest"} {
 		q := &Quantised{Recipe: recipes[name](), labels: map[string]*operandLabels{}}
-		d, reader := New(Options{}), &Kernel{Name: "read"}
+		d, reader := device.New(device.Options{}), &device.Kernel{Name: "read"}
 		x := gaussian(7, lowp.BF16, 1, 50, 20)
-		offsets := NewTensor(lowp.INT32, 5)
-		copy(offsets.i32, []int32{0, 17, 17, 49, 50})
+		offsets := device.NewTensor(lowp.INT32, 5)
+		copy(offsets.I32(), []int32{0, 17, 17, 49, 50})
 		value := func(step int, way Along) []float32 {
-			d.At(step, 0, Bwd)
+			d.At(step, 0, device.Bwd)
 			p := q.columns(d, "c", x, offsets, nil)
 			if way == AlongRows {
 				p = q.rows(d, "r", x, nil, nil, lowp.E4M3)
 			}
 			if p.Global != nil {
-				require.Equal(t, float32(1000), p.Global.f32[0], "the largest lies in a block that is not whole: it is not transformed")
+				require.Equal(t, float32(1000), p.Global.F32()[0], "the largest lies in a block that is not whole: it is not transformed")
 			}
 			c := d.Open("read", reader)
 			c.Read("a", p.Codes)
-			c.ReadScales("a", p)
-			u := c.Unpack("a", way, offsets.i32)
+			ReadScales(c, "a", p)
+			u := Unpack(c, "a", way, offsets.I32())
 			defer u.Release()
 			return append([]float32(nil), u.F32...)
 		}
-		x.f32[49*20] = 1000 // the tensor's amax, in an expert of one row, which nothing is mixed with
+		x.F32()[49*20] = 1000 // the tensor's amax, in an expert of one row, which nothing is mixed with
 		rows, columns := value(1, AlongRows), value(2, AlongColumns)
-		x.f32[3*20+5] = 100 // a row's first block, and the first expert's
+		x.F32()[3*20+5] = 100 // a row's first block, and the first expert's
 		rows2, columns2 := value(3, AlongRows), value(4, AlongColumns)
 		require.NotEqual(t, rows[3*20:4*20], rows2[3*20:4*20], "negative control")
 		require.NotEqual(t, columns[:17*20], columns2[:17*20], "negative control")
@@ -308,7 +311,7 @@ func TestQuantisingAllocatesLittle(t *testing.T) {
 	}
 	for name, most := range map[string]float64{"fp8": 0, "delayed": 8, "mxfp8": 0, "floor": 0, "nearest": 0, "nvfp4": 8, "indexed": 8} {
 		l := newLayer(recipes[name](), 40, 24, 20)
-		l.Device = New(Options{})
+		l.Device = device.New(device.Options{})
 		step := 0
 		run := func() {
 			step++
@@ -321,13 +324,19 @@ func TestQuantisingAllocatesLittle(t *testing.T) {
 
 // Digests hash true codes, of e2m1 two a byte.
 func TestDigestsOfCodes(t *testing.T) {
-	x := NewTensor(lowp.E2M1, 3)
-	copy(x.f32, []float32{0.5, -6, 1})
+	x := device.NewTensor(lowp.E2M1, 3)
+	copy(x.F32(), []float32{0.5, -6, 1})
 	require.Equal(t, []byte{0xf1, 0x02}, x.Bytes(nil))
 	require.Equal(t, uint64(0xfffffffffffffff1)^2, x.XOR(), "as int8")
 	require.Equal(t, []byte{127, 0}, func() []byte {
-		s := NewTensor(lowp.E8M0, 2)
-		s.f32[0], s.f32[1] = 1, 0x1p-127
+		s := device.NewTensor(lowp.E8M0, 2)
+		s.F32()[0], s.F32()[1] = 1, 0x1p-127
 		return s.Bytes(nil)
 	}())
+}
+
+// raced tells whether this binary has the race detector.
+func raced() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

@@ -1,8 +1,9 @@
-package device
+package nn
 
 import (
 	"encoding/binary"
 
+	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
@@ -14,29 +15,33 @@ import (
 // and checkpoints carry the state, like any other.
 type Stream struct {
 	Name  string
-	State *Tensor // 16 bytes, as four int32
+	State *device.Tensor // 16 bytes, as four int32
 }
 
 // NewStream makes a stream that has yet to be seeded.
-func NewStream(name string) *Stream { return &Stream{Name: name, State: NewTensor(lowp.INT32, 4)} }
+func NewStream(name string) *Stream {
+	return &Stream{Name: name, State: device.NewTensor(lowp.INT32, 4)}
+}
 
 // Seed takes over the state of another stream.
-func (s *Stream) Seed(from *rng.Stream) { save(from, s.State) }
+func (s *Stream) Seed(from *rng.Stream) { WriteState(from, s.State) }
 
-func save(s *rng.Stream, state *Tensor) {
+// WriteState stores where a stream stands.
+func WriteState(s *rng.Stream, state *device.Tensor) {
 	b, err := s.MarshalBinary()
 	if err != nil {
-		panic("device: a stream refuses to say its state")
+		panic("nn: a stream refuses to say its state")
 	}
-	for i := range state.i32 {
-		state.i32[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
+	for i := range state.I32() {
+		state.I32()[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
 	}
 }
 
-func restore(name string, state *Tensor) *rng.Stream {
+// ReadState is a stream that stands where a state says.
+func ReadState(name string, state *device.Tensor) *rng.Stream {
 	s := rng.New(0, name)
 	if err := s.UnmarshalBinary(state.Bytes(nil)); err != nil {
-		panic("device: a stream refuses its state")
+		panic("nn: a stream refuses its state")
 	}
 	return s
 }
@@ -51,7 +56,7 @@ type Mask struct {
 	Rate    float64 // probability that an element is dropped, or half the width of the jitter
 
 	kernels       *maskKernels
-	before, value *Tensor // the stream's state before the forward's draw; the mask
+	before, value *device.Tensor // the stream's state before the forward's draw; the mask
 }
 
 // What a recomputation draws from: a copy of the state that the forward found, or by mistake
@@ -59,16 +64,16 @@ type Mask struct {
 var (
 	handle      = reduce.MustPlan("handle=copy|live")
 	dropoutMask = &maskKernels{
-		stream:  &Kernel{Name: "dropout.mask", Fixed: handle, Run: runMask(keepOrDrop)},
-		indexed: &Kernel{Name: "dropout.indexed", Run: runIndexed("dropout", keepOrDrop)}}
+		stream:  &device.Kernel{Name: "dropout.mask", Fixed: handle, Run: runMask(keepOrDrop)},
+		indexed: &device.Kernel{Name: "dropout.indexed", Run: runIndexed("dropout", keepOrDrop)}}
 	jitterMask = &maskKernels{
-		stream:  &Kernel{Name: "jitter.mask", Fixed: handle, Run: runMask(jitter)},
-		indexed: &Kernel{Name: "jitter.indexed", Run: runIndexed("jitter", jitter)}}
-	mulKernel = &Kernel{Name: "mul", Run: Width(runMul[float32], runMul[float64])}
+		stream:  &device.Kernel{Name: "jitter.mask", Fixed: handle, Run: runMask(jitter)},
+		indexed: &device.Kernel{Name: "jitter.indexed", Run: runIndexed("jitter", jitter)}}
+	mulKernel = &device.Kernel{Name: "mul", Run: device.Width(runMul[float32], runMul[float64])}
 )
 
 // maskKernels draw the masks of one kind.
-type maskKernels struct{ stream, indexed *Kernel }
+type maskKernels struct{ stream, indexed *device.Kernel }
 
 // Dropout is y = x·mask, an element of the mask being 0 with probability rate, else 1/(1−rate). Without a stream draws are indexed.
 func Dropout(s *Stream, rate float64) *Mask {
@@ -90,7 +95,7 @@ func keepOrDrop(u, rate float64) float64 {
 func jitter(u, rate float64) float64 { return float64((2*u-1)*rate) + 1 }
 
 // Forward is y = x·mask, with a mask drawn for the occasion; x itself without a Mask.
-func (m *Mask) Forward(d *Device, x *Tensor) *Tensor {
+func (m *Mask) Forward(d *device.Device, x *device.Tensor) *device.Tensor {
 	if m == nil {
 		return x
 	}
@@ -103,30 +108,30 @@ func (m *Mask) Forward(d *Device, x *Tensor) *Tensor {
 }
 
 // draw draws from the stream.
-func (m *Mask) draw(d *Device, x *Tensor) {
-	c := d.OpenKind(Draw, m.Label+".mask", m.kernels.stream)
-	if d.phase == Rec {
+func (m *Mask) draw(d *device.Device, x *device.Tensor) {
+	c := d.OpenKind(device.Draw, m.Label+".mask", m.kernels.stream)
+	if d.Phase() == device.Rec {
 		c.Read("before", m.before)
 	}
 	c.Read("stream", m.State)
 	c.ReadScalar("rate", m.Rate)
 	m.value = c.Write("mask", MasterFormat(x.Format), x.Shape()...)
 	c.Update("stream", m.State)
-	if d.phase != Rec {
+	if d.Phase() != device.Rec {
 		m.before = c.Write("before", lowp.INT32, m.State.Len())
 	}
 	c.Do()
 }
 
 // Backward is dx = dy·mask; dy itself without a Mask.
-func (m *Mask) Backward(d *Device, dy *Tensor) *Tensor {
+func (m *Mask) Backward(d *device.Device, dy *device.Tensor) *device.Tensor {
 	if m == nil {
 		return dy
 	}
 	return m.multiply(d, m.Label+".dx", dy)
 }
 
-func (m *Mask) multiply(d *Device, label string, x *Tensor) *Tensor {
+func (m *Mask) multiply(d *device.Device, label string, x *device.Tensor) *device.Tensor {
 	c := d.Open(label, mulKernel)
 	c.Read("x", x)
 	c.Read("mask", m.value)
@@ -136,28 +141,28 @@ func (m *Mask) multiply(d *Device, label string, x *Tensor) *Tensor {
 }
 
 // runMask fills a mask, element by element, from the state that the plan and the phase say.
-func runMask(value func(u, rate float64) float64) func(*Call) {
-	return func(c *Call) {
+func runMask(value func(u, rate float64) float64) func(*device.Call) {
+	return func(c *device.Call) {
 		live := c.Input("stream")
-		again := c.ID.Phase == Rec
+		again := c.ID.Phase == device.Rec
 		from := live
 		switch {
 		case !again:
-			copy(c.Output("before").i32, live.i32)
+			copy(c.Output("before").I32(), live.I32())
 		case c.Plan.Choice("handle") == "copy":
 			from = c.Input("before")
 		}
-		s := restore("", from)
+		s := ReadState("", from)
 		mask, rate := c.Out[0].Tensor, c.Scalar("rate")
 		for i := range mask.Len() {
 			mask.Set(i, value(s.Float64(), rate))
 		}
 		if from == live {
-			save(s, live)
+			WriteState(s, live)
 		}
 	}
 }
 
-func runMul[T libm.Float](c *Call) {
-	kernel.Mul(Data[T](c.Out[0].Tensor), Data[T](c.In[0].Tensor), Data[T](c.In[1].Tensor))
+func runMul[T libm.Float](c *device.Call) {
+	kernel.Mul(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor))
 }

@@ -1,6 +1,9 @@
-package device
+package nn
 
-import "firstbit/rng"
+import (
+	"firstbit/device"
+	"firstbit/rng"
+)
 
 // Rows are the tokens of the global batch that the rows of a microbatch belong to on this rank. Indexed draws depend on
 // nothing else of the layout, so that a token has the same mask wherever it lies. With tensor parallelism a rank has a run of
@@ -20,8 +23,8 @@ func (r Rows) at(i int) (sample, token uint64) {
 }
 
 // draw draws a mask for x from a stream for each of its rows.
-func (r *Rows) draw(d *Device, label string, k *Kernel, rate float64, x *Tensor) *Tensor {
-	c := d.OpenKind(Draw, label, k)
+func (r *Rows) draw(d *device.Device, label string, k *device.Kernel, rate float64, x *device.Tensor) *device.Tensor {
+	c := d.OpenKind(device.Draw, label, k)
 	c.ReadScalar("rate", rate)
 	c.ReadScalar("seed.high", float64(r.Seed>>32)) // a seed has more bits than a scalar
 	c.ReadScalar("seed.low", float64(uint32(r.Seed)))
@@ -36,8 +39,8 @@ func (r *Rows) draw(d *Device, label string, k *Kernel, rate float64, x *Tensor)
 }
 
 // runIndexed fills each row of a mask, column by column, from a stream keyed by (seed, name, scope, step, sample, token).
-func runIndexed(name string, value func(u, rate float64) float64) func(*Call) {
-	return func(c *Call) {
+func runIndexed(name string, value func(u, rate float64) float64) func(*device.Call) {
+	return func(c *device.Call) {
 		r := Rows{Sample: int64(c.Scalar("sample")), Token: int(c.Scalar("token")), Tokens: int(c.Scalar("tokens")), First: int(c.Scalar("first"))}
 		r.Seed = uint64(c.Scalar("seed.high"))<<32 | uint64(c.Scalar("seed.low"))
 		scope, step, rate := rng.HashString(c.Scope), uint64(c.Scalar("step")), c.Scalar("rate")

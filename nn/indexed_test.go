@@ -1,4 +1,4 @@
-package device
+package nn
 
 import (
 	"math"
@@ -7,28 +7,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/rng"
 )
 
 // indexedMask draws a mask by its rows in a scope at a step.
 func indexedMask(make func(*Stream, float64) *Mask, rate float64, r Rows, scope string, step, rows, cols int) []float64 {
-	d, m, x := New(Options{}), make(nil, rate), NewTensor(lowp.FP32, rows, cols)
+	d, m, x := device.New(device.Options{}), make(nil, rate), device.NewTensor(lowp.FP32, rows, cols)
 	m.Rows = &r
 	for i := range x.Len() {
 		x.Set(i, 1)
 	}
-	d.At(step, 0, Fwd)
+	d.At(step, 0, device.Fwd)
 	y := m.Forward(d.In(scope), x)
 	values := make64(y)
-	d.At(step, 0, Rec)
+	d.At(step, 0, device.Rec)
 	if again := make64(m.Forward(d.In(scope), x)); !slices.Equal(values, again) {
 		panic("a recomputation draws another mask")
 	}
 	return values
 }
 
-func make64(t *Tensor) []float64 {
+func make64(t *device.Tensor) []float64 {
 	v := make([]float64, t.Len())
 	for i := range v {
 		v[i] = t.Value(i)
@@ -140,10 +141,10 @@ func TestIndexedMasksAreIndependent(t *testing.T) {
 // A trace shows all that an indexed mask depends on, and that it depends on no tensor.
 func TestIndexedDrawsAreCalls(t *testing.T) {
 	r := Rows{Seed: 1<<40 + 7, Sample: 3, Token: 8, Tokens: 4, First: 2}
-	var scalars []Scalar
-	d := New(Options{}, func(next Runner) Runner {
-		return func(c *Call) {
-			if c.Kind == Draw {
+	var scalars []device.Scalar
+	d := device.New(device.Options{}, func(next device.Runner) device.Runner {
+		return func(c *device.Call) {
+			if c.Kind == device.Draw {
 				require.Equal(t, "layers.0.dropout.mask", c.ID.Path)
 				require.Empty(t, c.In)
 				require.Len(t, c.Out, 1)
@@ -154,8 +155,8 @@ func TestIndexedDrawsAreCalls(t *testing.T) {
 	})
 	m := Dropout(nil, 0.5)
 	m.Rows = &r
-	d.At(9, 0, Fwd)
-	m.Forward(d.In("layers.0"), NewTensor(lowp.BF16, 2, 2))
-	require.Equal(t, []Scalar{{"rate", 0.5}, {"seed.high", 256}, {"seed.low", 7}, {"step", 9}, {"sample", 3}, {"token", 8}, {"tokens", 4},
-		{"first", 2}}, scalars)
+	d.At(9, 0, device.Fwd)
+	m.Forward(d.In("layers.0"), device.NewTensor(lowp.BF16, 2, 2))
+	require.Equal(t, []device.Scalar{{Name: "rate", Value: 0.5}, {Name: "seed.high", Value: 256}, {Name: "seed.low", Value: 7}, {Name: "step", Value: 9}, {Name: "sample", Value: 3}, {Name: "token", Value: 8}, {Name: "tokens", Value: 4},
+		{Name: "first", Value: 2}}, scalars)
 }

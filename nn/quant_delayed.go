@@ -1,6 +1,7 @@
-package device
+package nn
 
 import (
+	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/rng"
@@ -12,31 +13,31 @@ import (
 // Source: TransformerEngine's delayed scaling, by the largest of the history, without a margin.
 type Delayed struct {
 	Name                 string
-	History, Scale, Amax *Tensor
+	History, Scale, Amax *device.Tensor
 
 	label    string
 	gradient bool
 }
 
 func newDelayed(name string, history int, gradient bool) *Delayed {
-	d := &Delayed{Name: name, History: NewTensor(lowp.FP32, history), Scale: NewTensor(lowp.FP32, 1), Amax: NewTensor(lowp.FP32, 1),
+	d := &Delayed{Name: name, History: device.NewTensor(lowp.FP32, history), Scale: device.NewTensor(lowp.FP32, 1), Amax: device.NewTensor(lowp.FP32, 1),
 		label: name + ".scale", gradient: gradient}
-	d.Scale.f32[0] = 1
+	d.Scale.F32()[0] = 1
 	return d
 }
 
 var (
-	amaxKernel   = &Kernel{Name: "amax", Run: runAmax}
-	amaxPack     = &Kernel{Name: "amax.pack", Run: runAmaxPack}
-	amaxUnpack   = &Kernel{Name: "amax.unpack", Run: runAmaxUnpack}
-	delayedScale = map[bool]*Kernel{
-		false: {Name: "delayed_scale.e4m3", Run: func(c *Call) { runDelayedScale(c, lowp.E4M3) }},
-		true:  {Name: "delayed_scale.e5m2", Run: func(c *Call) { runDelayedScale(c, lowp.E5M2) }},
+	amaxKernel   = &device.Kernel{Name: "amax", Run: runAmax}
+	amaxPack     = &device.Kernel{Name: "amax.pack", Run: runAmaxPack}
+	amaxUnpack   = &device.Kernel{Name: "amax.unpack", Run: runAmaxUnpack}
+	delayedScale = map[bool]*device.Kernel{
+		false: {Name: "delayed_scale.e4m3", Run: func(c *device.Call) { runDelayedScale(c, lowp.E4M3) }},
+		true:  {Name: "delayed_scale.e5m2", Run: func(c *device.Call) { runDelayedScale(c, lowp.E5M2) }},
 	}
 )
 
 // amax counts x in; a weight, of which there is one a step, is all there is to count.
-func (d *Device) amax(label string, x *Tensor, to *Delayed, weight bool) {
+func amax(d *device.Device, label string, x *device.Tensor, to *Delayed, weight bool) {
 	c := d.Open(label, amaxKernel)
 	c.Read("x", x)
 	if !weight {
@@ -46,17 +47,17 @@ func (d *Device) amax(label string, x *Tensor, to *Delayed, weight bool) {
 	c.Do()
 }
 
-func runAmax(c *Call) {
-	amax := kernel.Amax(c.In[0].f32)
+func runAmax(c *device.Call) {
+	amax := kernel.Amax(c.In[0].F32())
 	if len(c.In) > 1 {
-		amax = max(amax, c.In[1].f32[0])
+		amax = max(amax, c.In[1].F32()[0])
 	}
-	c.Out[0].f32[0] = amax
+	c.Out[0].F32()[0] = amax
 }
 
 // UpdateScales ends a step: largest takes the amaxes to the largest that any rank saw, histories move on, and scales are those of
 // the next step.
-func (d *Device) UpdateScales(all []*Delayed, largest func(*Device, *Tensor) *Tensor) {
+func UpdateScales(d *device.Device, all []*Delayed, largest func(*device.Device, *device.Tensor) *device.Tensor) {
 	c := d.Open("amax.pack", amaxPack)
 	for _, x := range all {
 		c.Read(x.Name, x.Amax)
@@ -81,20 +82,20 @@ func (d *Device) UpdateScales(all []*Delayed, largest func(*Device, *Tensor) *Te
 	}
 }
 
-func runAmaxPack(c *Call) {
+func runAmaxPack(c *device.Call) {
 	for i := range c.In {
-		c.Out[0].f32[i] = c.In[i].f32[0]
+		c.Out[0].F32()[i] = c.In[i].F32()[0]
 	}
 }
 
-func runAmaxUnpack(c *Call) {
+func runAmaxUnpack(c *device.Call) {
 	for i := range c.Out {
-		c.Out[i].f32[0] = c.In[0].f32[i]
+		c.Out[i].F32()[0] = c.In[0].F32()[i]
 	}
 }
 
-func runDelayedScale(c *Call, f lowp.Format) {
-	history, scale, amax := c.Out[0].f32, c.Out[1].f32, c.Out[2].f32
+func runDelayedScale(c *device.Call, f lowp.Format) {
+	history, scale, amax := c.Out[0].F32(), c.Out[1].F32(), c.Out[2].F32()
 	history[0] = amax[0]
 	scale[0], _ = kernel.DelayedScale(f, history, scale[0], false, 0)
 	amax[0] = 0
@@ -107,46 +108,46 @@ type Words struct {
 }
 
 var (
-	streamWords = &Kernel{Name: "words", Run: runStreamWords}
-	keyedWords  = &Kernel{Name: "words.indexed", Run: runKeyedWords}
+	streamWords = &device.Kernel{Name: "words", Run: runStreamWords}
+	keyedWords  = &device.Kernel{Name: "words.indexed", Run: runKeyedWords}
 )
 
-func (w *Words) draw(d *Device, label string, x *Tensor) *Tensor {
+func (w *Words) draw(d *device.Device, label string, x *device.Tensor) *device.Tensor {
 	if w.Stream == nil {
-		c := d.OpenKind(Draw, label, keyedWords)
+		c := d.OpenKind(device.Draw, label, keyedWords)
 		c.ReadScalar("seed.high", float64(w.Seed>>32)) // a seed has more bits than a scalar
 		c.ReadScalar("seed.low", float64(uint32(w.Seed)))
-		words := c.writeWords(x)
+		words := writeWords(c, x)
 		c.Do()
 		return words
 	}
-	c := d.OpenKind(Draw, label, streamWords)
+	c := d.OpenKind(device.Draw, label, streamWords)
 	c.Read("stream", w.State)
-	words := c.writeWords(x)
+	words := writeWords(c, x)
 	c.Update("stream", w.State)
 	c.Do()
 	return words
 }
 
 // writeWords declares a word for each element of x. How many there are follows from the routes of experts' tokens, so it is part of what is read.
-func (c *Call) writeWords(x *Tensor) *Tensor {
+func writeWords(c *device.Call, x *device.Tensor) *device.Tensor {
 	c.ReadScalar("n", float64(x.Len()))
 	return c.Write("words", lowp.INT32, x.Shape()...)
 }
 
-func runStreamWords(c *Call) {
-	s := restore("", c.In[0].Tensor)
-	fillWords(c.Out[0].i32, s)
-	save(s, c.Out[1].Tensor)
+func runStreamWords(c *device.Call) {
+	s := ReadState("", c.In[0].Tensor)
+	fillWords(c.Out[0].I32(), s)
+	WriteState(s, c.Out[1].Tensor)
 }
 
 // runKeyedWords draws from a stream keyed by the Call's place: which tokens a block holds depends on the layout, and so does
 // what they are rounded by.
-func runKeyedWords(c *Call) {
+func runKeyedWords(c *device.Call) {
 	at, seed := c.ID.At, uint64(c.Scalar("seed.high"))<<32|uint64(c.Scalar("seed.low"))
 	s := rng.New(seed, "sr")
-	s.Seek(seed, c.key, uint64(c.ID.Step), uint64(c.ID.Micro), uint64(at.PP), uint64(at.DP), uint64(at.TP), uint64(at.CP), uint64(at.EP))
-	fillWords(c.Out[0].i32, s)
+	s.Seek(seed, c.Key(), uint64(c.ID.Step), uint64(c.ID.Micro), uint64(at.PP), uint64(at.DP), uint64(at.TP), uint64(at.CP), uint64(at.EP))
+	fillWords(c.Out[0].I32(), s)
 }
 
 func fillWords(words []int32, s *rng.Stream) {

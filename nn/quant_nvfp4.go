@@ -1,16 +1,17 @@
-package device
+package nn
 
 import (
+	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
 )
 
 // roundedBy are the words by which padded rows are rounded; nil: to nearest.
-func (c *Call) roundedBy(s *scratch, cols, wide int) []uint32 {
-	if !c.has("words") {
+func roundedBy(c *device.Call, s *scratch, cols, wide int) []uint32 {
+	if !has(c, "words") {
 		return nil
 	}
-	w := c.Input("words").i32
+	w := c.Input("words").I32()
 	words := grow(&s.words, len(w)/cols*wide)
 	clear(words)
 	for r := range len(w) / cols {
@@ -21,29 +22,29 @@ func (c *Call) roundedBy(s *scratch, cols, wide int) []uint32 {
 	return words
 }
 
-func runNVRows(c *Call) {
+func runNVRows(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	x, cols := c.In[0].Tensor, c.In[0].Cols()
 	wide := blocks(cols, kernel.NVBlock) * kernel.NVBlock
-	in := s.pad(x.f32, cols, wide)
+	in := s.pad(x.F32(), cols, wide)
 	amax := kernel.Amax(in)
 	codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/kernel.NVBlock)
-	kernel.QuantiseNVFP4(codes, scales, in, kernel.NVTensorScale(amax), c.roundedBy(s, cols, wide))
-	s.values(lowp.E2M1, c.Out[0].f32, codes, cols, wide)
-	decodeEach(lowp.E4M3, c.Out[1].f32, scales)
-	c.Out[2].f32[0] = amax
+	kernel.QuantiseNVFP4(codes, scales, in, kernel.NVTensorScale(amax), roundedBy(c, s, cols, wide))
+	s.values(lowp.E2M1, c.Out[0].F32(), codes, cols, wide)
+	decodeEach(lowp.E4M3, c.Out[1].F32(), scales)
+	c.Out[2].F32()[0] = amax
 }
 
-func runNVSquare(c *Call) {
+func runNVSquare(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	x, d := c.In[0].Tensor, c.In[0].Cols()
-	g, to := groupsOf(x, nil), c.Out[1].f32
+	g, to := groupsOf(x, nil), c.Out[1].F32()
 	wide, high := blocks(d, kernel.NVBlock)*kernel.NVBlock, blocks(g.each, kernel.NVBlock)*kernel.NVBlock
 	for i := range g.n {
 		lo, hi := g.rows(i)
-		in := x.f32[lo*d : hi*d]
+		in := x.F32()[lo*d : hi*d]
 		amax := kernel.Amax(in)
 		if wide != d || high != g.each {
 			padded := grow(&s.x, high*wide)
@@ -55,37 +56,37 @@ func runNVSquare(c *Call) {
 		}
 		codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/kernel.NVBlock/kernel.NVBlock)
 		kernel.QuantiseNVFP4Square(codes, scales, in, wide, kernel.NVTensorScale(amax))
-		s.values(lowp.E2M1, c.Out[0].f32[lo*d:hi*d], codes, d, wide)
+		s.values(lowp.E2M1, c.Out[0].F32()[lo*d:hi*d], codes, d, wide)
 		decodeEach(lowp.E4M3, to, scales)
 		to = to[len(scales):]
-		c.Out[2].f32[i] = amax
+		c.Out[2].F32()[i] = amax
 	}
 }
 
 // runNVColumns quantises blocks of 16 rows, each multiplied with the Hadamard matrix first. A block that is not whole is left
 // as it is, in both operands of a product, which the other blocks' matrices leave what it was.
-func runNVColumns(c *Call) {
+func runNVColumns(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	x, d := c.In[0].Tensor, c.In[0].Cols()
-	g, size := groupsOf(x, c.offsets()), 0
+	g, size := groupsOf(x, offsets(c)), 0
 	for i := range g.n {
 		lo, hi := g.rows(i)
 		size += blocks(hi-lo, kernel.NVBlock) * kernel.NVBlock * d
 	}
-	all := s.transformed(c, x.f32, d, size, g)
+	all := s.transformed(c, x.F32(), d, size, g)
 	amax := kernel.Amax(all)
 	codes, scales := grow(&s.codes, size/2), grow(&s.scales, size/kernel.NVBlock)
-	kernel.QuantiseNVFP4(codes, scales, all, kernel.NVTensorScale(amax), c.wordsByColumns(s, d, size, g))
+	kernel.QuantiseNVFP4(codes, scales, all, kernel.NVTensorScale(amax), wordsByColumns(c, s, d, size, g))
 	lowp.E2M1.DecodeScaled(all, codes, 1)
-	to := c.Out[1].f32
+	to := c.Out[1].F32()
 	for i := range g.n {
 		lo, hi := g.rows(i)
 		n := blocks(hi-lo, kernel.NVBlock)
 		for j := range d {
 			row := all[j*n*kernel.NVBlock:]
 			for r := lo; r < hi; r++ {
-				c.Out[0].f32[r*d+j] = row[r-lo]
+				c.Out[0].F32()[r*d+j] = row[r-lo]
 			}
 			for b := range n {
 				to[b*d+j] = lowp.E4M3.Decode(uint32(scales[j*n+b]))
@@ -94,11 +95,11 @@ func runNVColumns(c *Call) {
 		all, scales, to = all[n*kernel.NVBlock*d:], scales[n*d:], to[n*d:]
 	}
 	unused(lowp.E4M3, to)
-	c.Out[2].f32[0] = amax
+	c.Out[2].F32()[0] = amax
 }
 
 // transformed are the groups' columns, one after another, multiplied block by block.
-func (s *scratch) transformed(c *Call, x []float32, d, size int, g groups) []float32 {
+func (s *scratch) transformed(c *device.Call, x []float32, d, size int, g groups) []float32 {
 	all, y := grow(&s.x, size), grow(&s.y, size)
 	clear(all)
 	at := all
@@ -129,11 +130,11 @@ func (s *scratch) transformed(c *Call, x []float32, d, size int, g groups) []flo
 }
 
 // wordsByColumns are the words of elements where these lie in the groups' columns; nil: to nearest.
-func (c *Call) wordsByColumns(s *scratch, d, size int, g groups) []uint32 {
-	if !c.has("words") {
+func wordsByColumns(c *device.Call, s *scratch, d, size int, g groups) []uint32 {
+	if !has(c, "words") {
 		return nil
 	}
-	w, words := c.Input("words").i32, grow(&s.words, size)
+	w, words := c.Input("words").I32(), grow(&s.words, size)
 	clear(words)
 	at := words
 	for i := range g.n {

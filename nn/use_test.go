@@ -1,4 +1,4 @@
-package device
+package nn
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
@@ -15,7 +16,7 @@ import (
 func TestUsesAreApart(t *testing.T) {
 	const n, uses = 9, 2
 	for _, micro := range []int{1, 2, 4, 8} {
-		dev, p := New(Options{}), NewParam("w", lowp.BF16, true, n)
+		dev, p := device.New(device.Options{}), NewParam("w", lowp.BF16, true, n)
 		p.Apart = true
 		r := rand.New(rand.NewPCG(5, uint64(micro)))
 		differs := false
@@ -23,14 +24,14 @@ func TestUsesAreApart(t *testing.T) {
 			p.ZeroGrad()
 			x := make([][uses][]float32, micro)
 			for m := range micro {
-				dev.At(step, m, Bwd)
+				dev.At(step, m, device.Bwd)
 				for use := range uses {
-					dw := NewTensor(lowp.FP32, n)
+					dw := device.NewTensor(lowp.FP32, n)
 					for i := range dw.F32() {
 						dw.F32()[i] = float32(r.NormFloat64())
 					}
 					x[m][use] = append([]float32(nil), dw.F32()...)
-					dev.Accumulate(fmt.Sprint(use), p, dw)
+					Accumulate(dev, fmt.Sprint(use), p, dw)
 				}
 			}
 			require.Len(t, p.Uses, uses)
@@ -52,11 +53,11 @@ func TestUsesAreApart(t *testing.T) {
 }
 
 func TestATotalNeedsAPowerOfTwo(t *testing.T) {
-	dev, p := New(Options{}), NewParam("w", lowp.FP32, true, 1)
+	dev, p := device.New(device.Options{}), NewParam("w", lowp.FP32, true, 1)
 	p.Apart = true
 	for m := range 3 {
-		dev.At(1, m, Bwd)
-		dev.Accumulate("w", p, NewTensor(lowp.FP32, 1))
+		dev.At(1, m, device.Bwd)
+		Accumulate(dev, "w", p, device.NewTensor(lowp.FP32, 1))
 	}
 	require.Panics(t, func() { p.Uses[0].Total() })
 	p.ZeroGrad()
@@ -68,39 +69,39 @@ func TestATotalNeedsAPowerOfTwo(t *testing.T) {
 func TestSourcesAreApart(t *testing.T) {
 	const n = 9
 	for _, c := range []struct{ micro, sources int }{{1, 2}, {2, 2}, {4, 2}, {2, 4}, {4, 8}} {
-		dev, apart, one, merged := New(Options{}), NewParam("apart", lowp.BF16, true, n), NewParam("one", lowp.BF16, true, n), NewParam("merged", lowp.BF16, true, n)
+		dev, apart, one, merged := device.New(device.Options{}), NewParam("apart", lowp.BF16, true, n), NewParam("one", lowp.BF16, true, n), NewParam("merged", lowp.BF16, true, n)
 		apart.Apart, one.Apart, merged.Apart = true, true, true
 		r := rand.New(rand.NewPCG(7, uint64(c.micro)))
 		for step := 1; step <= 2; step++ {
 			apart.ZeroGrad()
 			one.ZeroGrad()
 			merged.ZeroGrad()
-			dw := make([][]*Tensor, c.micro) // by microbatch and source
+			dw := make([][]*device.Tensor, c.micro) // by microbatch and source
 			for m := range dw {
 				for range c.sources {
-					x := NewTensor(lowp.FP32, n)
+					x := device.NewTensor(lowp.FP32, n)
 					for i := range x.F32() {
 						x.F32()[i] = float32(r.NormFloat64())
 					}
 					dw[m] = append(dw[m], x)
 				}
-				dev.At(step, m, Bwd)
-				dev.AccumulateSources("apart", apart, dw[m])
+				dev.At(step, m, device.Bwd)
+				AccumulateSources(dev, "apart", apart, dw[m])
 			}
 			for i := range c.micro * c.sources {
-				dev.At(step, i, Bwd)
-				dev.Accumulate("one", one, dw[i%c.micro][i/c.micro])
-				dev.Accumulate("merged", merged, dw[i/c.sources][i%c.sources])
+				dev.At(step, i, device.Bwd)
+				Accumulate(dev, "one", one, dw[i%c.micro][i/c.micro])
+				Accumulate(dev, "merged", merged, dw[i/c.sources][i%c.sources])
 			}
-			dev.At(step, 0, Opt)
-			got := dev.Total("total", apart.Uses[0]).F32()
+			dev.At(step, 0, device.Opt)
+			got := Total(dev, "total", apart.Uses[0]).F32()
 			require.Equal(t, one.Uses[0].Total().F32(), got, "%d microbatches of %d sources", c.micro, c.sources)
-			require.Same(t, one.Uses[0].Total(), dev.Total("none", one.Uses[0]), "one source has no Call")
+			require.Same(t, one.Uses[0].Total(), Total(dev, "none", one.Uses[0]), "one source has no Call")
 			if c.micro > 1 {
 				require.NotEqual(t, merged.Uses[0].Total().F32(), got, "negative control: one counter for all")
 			}
 			require.Panics(t, func() { apart.Uses[0].Total() })
 		}
 	}
-	require.Panics(t, func() { New(Options{}).AccumulateSources("w", NewParam("w", lowp.FP32, true, 1), nil) })
+	require.Panics(t, func() { AccumulateSources(device.New(device.Options{}), "w", NewParam("w", lowp.FP32, true, 1), nil) })
 }

@@ -1,8 +1,9 @@
-package device
+package nn
 
 import (
 	"sync"
 
+	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
 )
@@ -19,44 +20,44 @@ import (
 // Source: docs/facts.md, Low precision; TransformerEngine, whose alpha of NVFP4 products this is.
 
 // Linear is y = x·W.
-func (d *Device) Linear(label string, x *Tensor, p *Param) *Tensor {
+func Linear(d *device.Device, label string, x *device.Tensor, p *Param) *device.Tensor {
 	if p.Quant == nil {
-		return d.MatMulNN(label, x, p.W)
+		return MatMulNN(d, label, x, p.W)
 	}
-	return d.product(label, matmulNN, runQuantNN, p.Quant.Activation(d, label, x), p.Quant.Fprop, x.Format, x.Rows(), p.W.Cols(), 1)
+	return product(d, label, matmulNN, runQuantNN, p.Quant.Activation(d, label, x), p.Quant.Fprop, x.Format, x.Rows(), p.W.Cols(), 1)
 }
 
 // LinearPart is Linear where k is cut over so many ranks; a partial sum is kept at master width.
-func (d *Device) LinearPart(label string, x *Tensor, p *Param, shards int) *Tensor {
+func LinearPart(d *device.Device, label string, x *device.Tensor, p *Param, shards int) *device.Tensor {
 	if p.Quant == nil {
-		return d.ShardNN(label, x, p.W, shards)
+		return ShardNN(d, label, x, p.W, shards)
 	}
-	return d.product(label, matmulShardNN, runQuantNN, p.Quant.Activation(d, label, x), p.Quant.Fprop, partial(x.Format, shards), x.Rows(), p.W.Cols(), shards)
+	return product(d, label, matmulShardNN, runQuantNN, p.Quant.Activation(d, label, x), p.Quant.Fprop, partial(x.Format, shards), x.Rows(), p.W.Cols(), shards)
 }
 
 // LinearDX is dx = dy·Wᵀ.
-func (d *Device) LinearDX(label string, dy *Tensor, p *Param) *Tensor {
+func LinearDX(d *device.Device, label string, dy *device.Tensor, p *Param) *device.Tensor {
 	if p.Quant == nil {
-		return d.MatMulNT(label, dy, p.W)
+		return MatMulNT(d, label, dy, p.W)
 	}
-	return d.product(label, matmulNT, runQuantNT, p.Quant.Gradient(d, label, dy), p.Quant.Dgrad, dy.Format, dy.Rows(), p.W.Rows(), 1)
+	return product(d, label, matmulNT, runQuantNT, p.Quant.Gradient(d, label, dy), p.Quant.Dgrad, dy.Format, dy.Rows(), p.W.Rows(), 1)
 }
 
 // LinearDXPart is LinearDX where k is cut over so many ranks; a partial sum is kept at master width.
-func (d *Device) LinearDXPart(label string, dy *Tensor, p *Param, shards int) *Tensor {
+func LinearDXPart(d *device.Device, label string, dy *device.Tensor, p *Param, shards int) *device.Tensor {
 	if p.Quant == nil {
-		return d.ShardNT(label, dy, p.W, shards)
+		return ShardNT(d, label, dy, p.W, shards)
 	}
-	return d.product(label, matmulShardNT, runQuantNT, p.Quant.Gradient(d, label, dy), p.Quant.Dgrad, partial(dy.Format, shards), dy.Rows(), p.W.Rows(), shards)
+	return product(d, label, matmulShardNT, runQuantNT, p.Quant.Gradient(d, label, dy), p.Quant.Dgrad, partial(dy.Format, shards), dy.Rows(), p.W.Rows(), shards)
 }
 
 // LinearDW is dW = xᵀ·dy, at master width.
-func (d *Device) LinearDW(label string, x, dy *Tensor, p *Param) *Tensor {
+func LinearDW(d *device.Device, label string, x, dy *device.Tensor, p *Param) *device.Tensor {
 	if p.Quant == nil {
-		return d.MatMulTN(label, x, dy)
+		return MatMulTN(d, label, x, dy)
 	}
 	px, pdy := p.Quant.ForWeight(d, label, x, dy, nil)
-	return d.product(label, matmulTN, runQuantTN, px, pdy, MasterFormat(x.Format), x.Cols(), dy.Cols(), 1)
+	return product(d, label, matmulTN, runQuantTN, px, pdy, MasterFormat(x.Format), x.Cols(), dy.Cols(), 1)
 }
 
 func partial(f lowp.Format, shards int) lowp.Format {
@@ -66,21 +67,21 @@ func partial(f lowp.Format, shards int) lowp.Format {
 	return f
 }
 
-func (d *Device) product(label string, k *Kernel, run func(*Call), a, b Packed, f lowp.Format, m, n, shards int) *Tensor {
+func product(d *device.Device, label string, k *device.Kernel, run func(*device.Call), a, b Packed, f lowp.Format, m, n, shards int) *device.Tensor {
 	c := d.Open(label, k)
 	c.Shards = shards
 	c.Body = run
 	c.Read("a", a.Codes)
 	c.Read("b", b.Codes)
-	c.ReadScales("a", a)
-	c.ReadScales("b", b)
+	ReadScales(c, "a", a)
+	ReadScales(c, "b", b)
 	y := c.Write("y", f, m, n)
 	c.Do()
 	return y
 }
 
 // ReadScales declares the scales of an input.
-func (c *Call) ReadScales(name string, p Packed) {
+func ReadScales(c *device.Call, name string, p Packed) {
 	c.Read(scalesOf[name], p.Scales)
 	if p.Global != nil {
 		c.Read(globalOf[name], p.Global)
@@ -125,10 +126,10 @@ var unpacking = sync.Pool{New: func() any { return new([]float32) }}
 
 // Unpack is an input's code values times the scales of their blocks. Blocks by columns lie by expert as offsets say; nil: in
 // one run, or by the experts of a weight.
-func (c *Call) Unpack(name string, way Along, offsets []int32) Unpacked {
+func Unpack(c *device.Call, name string, way Along, offsets []int32) Unpacked {
 	t, scales := c.Input(name), c.Input(scalesOf[name])
 	if scales.Format == lowp.FP32 { // there are no blocks
-		return Unpacked{F32: t.f32}
+		return Unpacked{F32: t.F32()}
 	}
 	u := Unpacked{from: unpacking.Get().(*[]float32)}
 	u.F32 = grow(u.from, t.Len())
@@ -137,18 +138,18 @@ func (c *Call) Unpack(name string, way Along, offsets []int32) Unpacked {
 	return u
 }
 
-func unpack(y []float32, t, scales *Tensor, way Along, offsets []int32) {
+func unpack(y []float32, t, scales *device.Tensor, way Along, offsets []int32) {
 	size := kernel.NVBlock
 	if scales.Format == lowp.E8M0 {
 		size = kernel.MXBlock
 	}
 	switch {
 	case size == kernel.NVBlock && way&OfWeight != 0:
-		unpackSquares(y, t.f32, scales.f32, t.Cols(), groupsOf(t, nil))
+		unpackSquares(y, t.F32(), scales.F32(), t.Cols(), groupsOf(t, nil))
 	case way&AlongColumns != 0:
-		unpackColumns(y, t.f32, scales.f32, t.Cols(), size, groupsOf(t, offsets))
+		unpackColumns(y, t.F32(), scales.F32(), t.Cols(), size, groupsOf(t, offsets))
 	default:
-		unpackRows(y, t.f32, scales.f32, t.Cols(), size)
+		unpackRows(y, t.F32(), scales.F32(), t.Cols(), size)
 	}
 }
 
@@ -202,15 +203,15 @@ func unpackSquares(y, codes, scales []float32, cols int, g groups) {
 
 // Rescale multiplies sums of products of the inputs a and b with what is the same for all of them. Of experts' weights b has
 // a scale for each.
-func (c *Call) Rescale(y []float32, a, b string, expert int) {
+func Rescale(c *device.Call, y []float32, a, b string, expert int) {
 	factor := float32(0)
 	switch sa, sb := c.Input(scalesOf[a]), c.Input(scalesOf[b]); {
 	case sa.Format == lowp.FP32:
-		factor = sa.f32[0] * sb.f32[min(expert, sb.Len()-1)]
+		factor = sa.F32()[0] * sb.F32()[min(expert, sb.Len()-1)]
 	case sa.Format == lowp.E8M0:
 		return
 	default:
-		ga, gb := c.Input(globalOf[a]).f32, c.Input(globalOf[b]).f32
+		ga, gb := c.Input(globalOf[a]).F32(), c.Input(globalOf[b]).F32()
 		factor = float32(ga[0]*gb[min(expert, len(gb)-1)]) * (1.0 / (2688 * 2688))
 	}
 	for i := range y {
@@ -218,32 +219,32 @@ func (c *Call) Rescale(y []float32, a, b string, expert int) {
 	}
 }
 
-func runQuantNN(c *Call) {
-	a, b := c.Unpack("a", AlongRows, nil), c.Unpack("b", AlongColumns|OfWeight, nil)
+func runQuantNN(c *device.Call) {
+	a, b := Unpack(c, "a", AlongRows, nil), Unpack(c, "b", AlongColumns|OfWeight, nil)
 	defer a.Release()
 	defer b.Release()
-	y := c.Out[0].f32
+	y := c.Out[0].F32()
 	m, n, k := c.In[0].Rows(), c.In[1].Cols(), c.In[0].Cols()
 	kernel.MatMul(y, n, kernel.RowMajor(a.F32, k), kernel.RowMajor(b.F32, n), m, n, k, c.Fold("k", k))
-	c.Rescale(y, "a", "b", 0)
+	Rescale(c, y, "a", "b", 0)
 }
 
-func runQuantNT(c *Call) {
-	a, b := c.Unpack("a", AlongRows, nil), c.Unpack("b", AlongRows|OfWeight, nil)
+func runQuantNT(c *device.Call) {
+	a, b := Unpack(c, "a", AlongRows, nil), Unpack(c, "b", AlongRows|OfWeight, nil)
 	defer a.Release()
 	defer b.Release()
-	y := c.Out[0].f32
+	y := c.Out[0].F32()
 	m, n, k := c.In[0].Rows(), c.In[1].Rows(), c.In[0].Cols()
 	kernel.MatMul(y, n, kernel.RowMajor(a.F32, k), kernel.RowMajor(b.F32, k).T(), m, n, k, c.Fold("k", k))
-	c.Rescale(y, "a", "b", 0)
+	Rescale(c, y, "a", "b", 0)
 }
 
-func runQuantTN(c *Call) {
-	a, b := c.Unpack("a", AlongColumns, nil), c.Unpack("b", AlongColumns, nil)
+func runQuantTN(c *device.Call) {
+	a, b := Unpack(c, "a", AlongColumns, nil), Unpack(c, "b", AlongColumns, nil)
 	defer a.Release()
 	defer b.Release()
-	y := c.Out[0].f32
+	y := c.Out[0].F32()
 	m, n, k := c.In[0].Cols(), c.In[1].Cols(), c.In[0].Rows()
 	kernel.MatMul(y, n, kernel.RowMajor(a.F32, m).T(), kernel.RowMajor(b.F32, n), m, n, k, c.Fold("k", k))
-	c.Rescale(y, "a", "b", 0)
+	Rescale(c, y, "a", "b", 0)
 }

@@ -1,8 +1,9 @@
-package device
+package nn
 
 import (
 	"sync"
 
+	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/reduce"
@@ -11,22 +12,22 @@ import (
 // The quantisers. Their outputs are packed, scales and, for two levels of scales, global, the amax. A block ends where a row, a column
 // or an expert's rows do, whole or not.
 var (
-	quantScaled = map[lowp.Format]*Kernel{
+	quantScaled = map[lowp.Format]*device.Kernel{
 		lowp.E4M3: {Name: "quantise.e4m3", Run: runQuantScaled},
 		lowp.E5M2: {Name: "quantise.e5m2", Run: runQuantScaled},
 	}
 	// By the rule of scales, which another library may have otherwise.
-	quantMXRows    = [2]*Kernel{planned("quantise.mx.rows", "rule=up|floor", runMXRows), planned("quantise.mx.rows", "rule=floor|up", runMXRows)}
-	quantMXColumns = [2]*Kernel{planned("quantise.mx.columns", "rule=up|floor", runMXColumns), planned("quantise.mx.columns", "rule=floor|up", runMXColumns)}
-	quantNVRows    = &Kernel{Name: "quantise.nvfp4.rows", Run: runNVRows}
-	quantNVColumns = &Kernel{Name: "quantise.nvfp4.columns", Fixed: reduce.MustPlan("hadamard:seq/fp32"), Run: runNVColumns}
+	quantMXRows    = [2]*device.Kernel{planned("quantise.mx.rows", "rule=up|floor", runMXRows), planned("quantise.mx.rows", "rule=floor|up", runMXRows)}
+	quantMXColumns = [2]*device.Kernel{planned("quantise.mx.columns", "rule=up|floor", runMXColumns), planned("quantise.mx.columns", "rule=floor|up", runMXColumns)}
+	quantNVRows    = &device.Kernel{Name: "quantise.nvfp4.rows", Run: runNVRows}
+	quantNVColumns = &device.Kernel{Name: "quantise.nvfp4.columns", Fixed: reduce.MustPlan("hadamard:seq/fp32"), Run: runNVColumns}
 )
 
-func planned(name, plan string, run func(*Call)) *Kernel {
-	return &Kernel{Name: name, Fixed: reduce.MustPlan(plan), Run: run}
+func planned(name, plan string, run func(*device.Call)) *device.Kernel {
+	return &device.Kernel{Name: name, Fixed: reduce.MustPlan(plan), Run: run}
 }
 
-func (c *Call) mxRule() kernel.MXRule {
+func mxRule(c *device.Call) kernel.MXRule {
 	if c.Plan.Choice("rule") == "floor" {
 		return kernel.MXFloor
 	}
@@ -34,7 +35,7 @@ func (c *Call) mxRule() kernel.MXRule {
 }
 
 // has tells whether the Call reads a tensor of that name.
-func (c *Call) has(name string) bool {
+func has(c *device.Call, name string) bool {
 	for i := range c.In {
 		if c.In[i].Name == name {
 			return true
@@ -50,7 +51,7 @@ type groups struct {
 }
 
 // groupsOf are the groups of a tensor: of a weight its experts, of rows what the offsets say.
-func groupsOf(t *Tensor, offsets []int32) groups {
+func groupsOf(t *device.Tensor, offsets []int32) groups {
 	if offsets != nil {
 		return groups{n: len(offsets) - 1, offsets: offsets}
 	}
@@ -61,9 +62,9 @@ func groupsOf(t *Tensor, offsets []int32) groups {
 	return groups{n: n, each: t.Rows() / n}
 }
 
-func (c *Call) offsets() []int32 {
-	if c.has("offsets") {
-		return c.Input("offsets").i32
+func offsets(c *device.Call) []int32 {
+	if has(c, "offsets") {
+		return c.Input("offsets").I32()
 	}
 	return nil
 }
@@ -131,51 +132,51 @@ func unused(f lowp.Format, y []float32) {
 }
 
 // runQuantScaled has one scale for a tensor, and one for each expert's weight: by its amax, or what it is told.
-func runQuantScaled(c *Call) {
+func runQuantScaled(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	x, codes, inverses := c.In[0].f32, c.Out[0].Tensor, c.Out[1].f32
+	x, codes, inverses := c.In[0].F32(), c.Out[0].Tensor, c.Out[1].F32()
 	part := len(x) / max(len(inverses), 1)
 	for i := range inverses {
 		of := x[i*part:][:part]
 		scale, inverse := float32(0), float32(0)
-		if c.has("scale") {
-			scale = c.Input("scale").f32[0]
+		if has(c, "scale") {
+			scale = c.Input("scale").F32()[0]
 			inverse = 1 / scale
 		} else {
 			scale, inverse = kernel.CurrentScale(codes.Format, kernel.Amax(of))
 		}
 		bytes := grow(&s.codes, part)
 		kernel.QuantiseScaled(codes.Format, bytes, of, scale)
-		codes.Format.DecodeScaled(codes.f32[i*part:][:part], bytes, 1)
+		codes.Format.DecodeScaled(codes.F32()[i*part:][:part], bytes, 1)
 		inverses[i] = inverse
 	}
 }
 
-func runMXRows(c *Call) {
+func runMXRows(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	x, cols := c.In[0].Tensor, c.In[0].Cols()
 	wide := blocks(cols, kernel.MXBlock) * kernel.MXBlock
-	in := s.pad(x.f32, cols, wide)
+	in := s.pad(x.F32(), cols, wide)
 	codes, scales := grow(&s.codes, len(in)), grow(&s.scales, len(in)/kernel.MXBlock)
-	kernel.QuantiseMXRows(codes, scales, in, c.mxRule())
-	s.values(lowp.E4M3, c.Out[0].f32, codes, cols, wide)
-	decodeEach(lowp.E8M0, c.Out[1].f32, scales)
+	kernel.QuantiseMXRows(codes, scales, in, mxRule(c))
+	s.values(lowp.E4M3, c.Out[0].F32(), codes, cols, wide)
+	decodeEach(lowp.E8M0, c.Out[1].F32(), scales)
 }
 
-func runMXColumns(c *Call) {
+func runMXColumns(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	x, d := c.In[0].Tensor, c.In[0].Cols()
-	g, to := groupsOf(x, c.offsets()), c.Out[1].f32
+	g, to := groupsOf(x, offsets(c)), c.Out[1].F32()
 	for i := range g.n {
 		lo, hi := g.rows(i)
 		n := blocks(hi-lo, kernel.MXBlock)
-		in := s.pad(x.f32[lo*d:hi*d], (hi-lo)*d, n*kernel.MXBlock*d)
+		in := s.pad(x.F32()[lo*d:hi*d], (hi-lo)*d, n*kernel.MXBlock*d)
 		codes, scales := grow(&s.codes, len(in)), grow(&s.scales, n*d)
-		kernel.QuantiseMXColumns(codes, scales, in, d, c.mxRule())
-		lowp.E4M3.DecodeScaled(c.Out[0].f32[lo*d:hi*d], codes, 1)
+		kernel.QuantiseMXColumns(codes, scales, in, d, mxRule(c))
+		lowp.E4M3.DecodeScaled(c.Out[0].F32()[lo*d:hi*d], codes, 1)
 		decodeEach(lowp.E8M0, to, scales)
 		to = to[n*d:]
 	}
