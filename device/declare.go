@@ -44,6 +44,13 @@ func Names(s string) ArgNames {
 	return a
 }
 
+// Taking is the same entry of the library, with its plans and outputs, for other inputs and scalars.
+func (k *Kernel) Taking(in, scalars ArgNames, run func(*Call)) *Kernel {
+	v := *k
+	v.In, v.Scalars, v.Run = in, scalars, run
+	return &v
+}
+
 func (a ArgNames) find(name string) int {
 	return slices.IndexFunc(a.list, func(n argName) bool { return n.name == name })
 }

@@ -9,19 +9,22 @@ import (
 )
 
 var (
-	shareKernel = &device.Kernel{Name: "prob_share", Fixed: reduce.MustPlan("experts:seq/fp32"),
-		Run: device.Width(runShare[float32], runShare[float64])}
-	countsKernel = &device.Kernel{Name: "counts", Run: runCounts}
+	shareKernel = &device.Kernel{Name: "prob_share", In: device.Names("scores"), Out: device.Names("share"),
+		Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run:   device.Width(runShare[float32], runShare[float64])}
+	countsKernel = &device.Kernel{Name: "counts", In: device.Names("index"), Out: device.Names("counts"), Run: runCounts}
 	// The fused loss of docs/facts.md, Kernels: a grid of CTAs, each adding its partial to the total as it comes.
-	auxKernel = &device.Kernel{Name: "fused_aux_loss",
+	auxKernel = &device.Kernel{Name: "fused_aux_loss", In: device.Names("share counts"), Scalars: device.Names("coeff"), Out: device.Names("loss"),
 		Fixed:     reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:seq/fp32; sequences:seq/fp32; by=position|sequence; grid=8"),
 		Fast:      reduce.MustPlan("rows:seq/fp32; experts:lanes(32)/fp32; ctas:arrival/fp32; sequences:seq/fp32; by=position|sequence; grid=8"),
 		Canonical: reduce.MustPlan("sequences:pairwise/fp32; by=sequence"),
 		Run:       device.Width(runAux[float32], runAux[float64])}
-	zKernel = &device.Kernel{Name: "z_loss", Fixed: reduce.MustPlan("experts:seq/fp32; tokens:seq/fp32; coeff=sum|token"),
+	zKernel = &device.Kernel{Name: "z_loss", In: device.Names("logits"), Scalars: device.Names("coeff"), Out: device.Names("loss"),
+		Fixed:  reduce.MustPlan("experts:seq/fp32; tokens:seq/fp32; coeff=sum|token"),
 		Tokens: "tokens", Canonical: reduce.MustPlan("coeff=token"),
 		Run: device.Width(runZ[float32], runZ[float64])}
-	topkUnbiased = &device.Kernel{Name: "topk", Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
+	topkUnbiased = &device.Kernel{Name: "topk", In: device.Names("scores"), Scalars: device.Names("k"), Out: device.Names("index"),
+		Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
 		Run: device.Width(runTopKUnbiased[float32], runTopKUnbiased[float64])}
 )
 
@@ -115,13 +118,13 @@ func (r *Router) auxFactor() float64 {
 }
 
 func runShare[T libm.Float](c *device.Call) {
-	e := c.In[0].Cols()
-	kernel.ProbShare(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), e, c.Fold("experts", e))
+	e := c.Input("scores").Cols()
+	kernel.ProbShare(device.Out[T](c, "share"), device.In[T](c, "scores"), e, c.Fold("experts", e))
 }
 
 func runCounts(c *device.Call) {
-	n := c.Out[0].Tensor
-	index, e := c.In[0].I32(), n.Cols()
+	n := c.Output("counts")
+	index, e := c.Input("index").I32(), n.Cols()
 	each := len(index) / n.Rows()
 	for b := range n.Rows() {
 		kernel.Counts(n.I32()[b*e:][:e], index[b*each:][:each])
@@ -129,21 +132,21 @@ func runCounts(c *device.Call) {
 }
 
 func runTopKUnbiased[T libm.Float](c *device.Call) {
-	s := c.In[0].Tensor
-	kernel.TopK(c.Out[0].I32(), device.Data[T](s), nil, s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
+	s := c.Input("scores")
+	kernel.TopK(c.Output("index").I32(), device.Data[T](s), nil, s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
 	inSlots(c)
 }
 
 func runAux[T libm.Float](c *device.Call) {
-	share := c.In[0].Tensor
+	share := c.Input("share")
 	e, grid := share.Cols(), c.Plan.Int("grid")
-	counts := c.In[1].Tensor
+	counts := c.Input("counts")
 	ctas := c.Fold("ctas", min(grid, share.Rows()/counts.Rows()))
 	var probe func(cta int, partial T)
 	if c.Probe != nil {
 		probe = func(cta int, partial T) { c.Probe(onePartial(cta, partial)) }
 	}
-	loss, coeff, rows := device.Data[T](c.Out[0].Tensor), T(c.Scalar("coeff")), func(n int) kernel.Fold { return c.Fold("rows", n) }
+	loss, coeff, rows := device.Out[T](c, "loss"), T(c.Scalar("coeff")), func(n int) kernel.Fold { return c.Fold("rows", n) }
 	if c.Plan.Choice("by") == "sequence" {
 		loss[0] = kernel.AuxLossBySequence(device.Data[T](share), counts.I32(), e, grid, coeff,
 			rows, c.Fold("experts", e), ctas, c.Fold("sequences", counts.Rows()), probe)
@@ -163,10 +166,10 @@ func onePartial[T libm.Float](tile int, v T) device.Partial {
 }
 
 func runZ[T libm.Float](c *device.Call) {
-	l := c.In[0].Tensor
+	l := c.Input("logits")
 	z := kernel.ZLoss[T]
 	if c.Plan.Choice("coeff") == "token" {
 		z = kernel.ZLossByToken[T]
 	}
-	device.Data[T](c.Out[0].Tensor)[0] = z(device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), c.Fold("experts", l.Cols()), c.Fold("tokens", l.Rows()))
+	device.Out[T](c, "loss")[0] = z(device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), c.Fold("experts", l.Cols()), c.Fold("tokens", l.Rows()))
 }

@@ -21,12 +21,17 @@ type exchange struct {
 }
 
 var (
-	expertCounts = &device.Kernel{Name: "expert_counts", Run: runExpertCounts}
-	splitRows    = &device.Kernel{Name: "split_rows", Run: runSplitRows}
-	sortChunks   = &device.Kernel{Name: "sort_chunks", Run: runSortChunks}
-	placeRows    = &device.Kernel{Name: "gather_rows", Run: device.Width(runPlaceRows[float32], runPlaceRows[float64])}
-	padRows      = &device.Kernel{Name: "pad", Run: device.Width(runPad[float32], runPad[float64])}
-	tokenRows    = &device.Kernel{Name: "token_ids", Run: runTokenRows}
+	expertCounts = &device.Kernel{Name: "expert_counts", In: device.Names("offsets"), Out: device.Names("counts"), Run: runExpertCounts}
+	splitRows    = &device.Kernel{Name: "split_rows", In: device.Names("counts received gathered"), Out: device.Names("send receive parts"),
+		Run: runSplitRows}
+	sortChunks = &device.Kernel{Name: "sort_chunks", In: device.Names("counts"), Scalars: device.Names("parts most"), Out: device.Names("order inverse offsets bounds?"),
+		Run: runSortChunks}
+	placeRows = &device.Kernel{Name: "gather_rows", In: device.Names("x order"), Out: device.Names("y"),
+		Run: device.Width(runPlaceRows[float32], runPlaceRows[float64])}
+	padRows = &device.Kernel{Name: "pad", In: device.Names("x parts"), Out: device.Names("y"),
+		Run: device.Width(runPad[float32], runPad[float64])}
+	tokenRows = &device.Kernel{Name: "token_ids", In: device.Names("order"), Scalars: device.Names("first k"), Out: device.Names("tokens"),
+		Run: runTokenRows}
 )
 
 // spread tells whether experts lie on several ranks.
@@ -206,22 +211,25 @@ func likeRows(c *device.Call, x *device.Tensor, rows int) *device.Tensor {
 }
 
 func runSplitRows(c *device.Call) {
-	for i := range c.Out {
-		kernel.SumRuns(c.Out[i].I32(), c.In[i].I32())
-	}
+	kernel.SumRuns(c.Output("send").I32(), c.Input("counts").I32())
+	kernel.SumRuns(c.Output("receive").I32(), c.Input("received").I32())
+	kernel.SumRuns(c.Output("parts").I32(), c.Input("gathered").I32())
 }
 
 func runExpertCounts(c *device.Call) {
-	offsets := c.In[0].I32()
-	for e := range c.Out[0].I32() {
-		c.Out[0].I32()[e] = offsets[e+1] - offsets[e]
+	offsets, counts := c.Input("offsets").I32(), c.Output("counts").I32()
+	for e := range counts {
+		counts[e] = offsets[e+1] - offsets[e]
 	}
 }
 
 func runSortChunks(c *device.Call) {
-	counts, offsets := c.In[0].Tensor, c.Out[2].I32()
-	bounds := c.Out[len(c.Out)-1].I32()
-	kernel.SortChunks(c.Out[0].I32(), c.Out[1].I32(), bounds, counts.I32(), counts.Cols(), int(c.Scalar("parts")), int(c.Scalar("most")))
+	counts, offsets := c.Input("counts"), c.Output("offsets").I32()
+	bounds := offsets // of one source
+	if b := c.Output("bounds"); b != nil {
+		bounds = b.I32()
+	}
+	kernel.SortChunks(c.Output("order").I32(), c.Output("inverse").I32(), bounds, counts.I32(), counts.Cols(), int(c.Scalar("parts")), int(c.Scalar("most")))
 	sources := (len(bounds) - 1) / (len(offsets) - 1)
 	for e := range offsets {
 		offsets[e] = bounds[e*sources]
@@ -229,7 +237,7 @@ func runSortChunks(c *device.Call) {
 }
 
 func runPlaceRows[T libm.Float](c *device.Call) {
-	x, y, by := c.In[0].Tensor, c.Out[0].Tensor, c.In[1].I32()
+	x, y, by := c.Input("x"), c.Output("y"), c.Input("order").I32()
 	if x.Format == lowp.INT32 {
 		kernel.PlaceRows(y.I32(), x.I32(), by)
 		return
@@ -238,13 +246,14 @@ func runPlaceRows[T libm.Float](c *device.Call) {
 }
 
 func runPad[T libm.Float](c *device.Call) {
-	y := device.Data[T](c.Out[0].Tensor)
-	clear(y[copy(y, device.Data[T](c.In[0].Tensor)):])
+	y := device.Out[T](c, "y")
+	clear(y[copy(y, device.In[T](c, "x")):])
 }
 
 func runTokenRows(c *device.Call) {
 	first, k := int32(c.Scalar("first")), int32(c.Scalar("k"))
-	for r, slot := range c.In[0].I32() {
-		c.Out[0].I32()[r] = first + slot/k
+	tokens := c.Output("tokens").I32()
+	for r, slot := range c.Input("order").I32() {
+		tokens[r] = first + slot/k
 	}
 }

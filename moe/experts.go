@@ -35,16 +35,21 @@ type Experts struct {
 }
 
 var (
-	groupedNN = &device.Kernel{Name: "grouped_gemm", Fixed: reduce.MustPlan("k:seq/fp32"),
+	groupedNN = &device.Kernel{Name: "grouped_gemm", In: device.Names("x w offsets"), Out: device.Names("y"), Fixed: reduce.MustPlan("k:seq/fp32"),
 		Run: device.Width(runGroupedNN[float32], runGroupedNN[float64])}
-	groupedNT = &device.Kernel{Name: "grouped_gemm", Fixed: reduce.MustPlan("k:seq/fp32"),
+	groupedNT = &device.Kernel{Name: "grouped_gemm", In: device.Names("x w offsets"), Out: device.Names("y"), Fixed: reduce.MustPlan("k:seq/fp32"),
 		Run: device.Width(runGroupedNT[float32], runGroupedNT[float64])}
-	groupedWeight = &device.Kernel{Name: "grouped_gemm.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32; cut=present|all"),
+	groupedWeight = &device.Kernel{Name: "grouped_gemm.wgrad", In: device.Names("x dy offsets order?"), Scalars: device.Names("k"), Out: device.Names("dw"),
+		Fixed:  reduce.MustPlan("rows:seq/fp32; cut=present|all"),
 		Tokens: "rows", Canonical: reduce.MustPlan("cut=all"),
 		Run: device.Width(runGroupedWeight[float32], runGroupedWeight[float64])}
-	weightedReLU2 = &device.Kernel{Name: "relu2.prob", Run: device.Width(runWeightedReLU2[float32], runWeightedReLU2[float64])}
+	groupedWeightSource = groupedWeight.Taking(device.Names("x dy bounds tokens"), device.Names("leaves source sources"),
+		device.Width(runGroupedWeightSource[float32], runGroupedWeightSource[float64]))
+	weightedReLU2 = &device.Kernel{Name: "relu2.prob", In: device.Names("h prob"), Out: device.Names("a"),
+		Run: device.Width(runWeightedReLU2[float32], runWeightedReLU2[float64])}
 	// The grouped product whose epilogue also makes the gradient of the routing probability.
-	groupedDProb = &device.Kernel{Name: "grouped_gemm", Parts: []device.Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
+	groupedDProb = &device.Kernel{Name: "grouped_gemm", In: device.Names("dy w2 h prob offsets"), Scalars: device.Names("tile_m tile_n tile_sub"), Out: device.Names("dx dprob"),
+		Parts:     []device.Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
 		Fixed:     reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic|each; grid=4"),
 		Fast:      reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static|each; grid=4"),
 		Canonical: reduce.MustPlan("sched=each"),
@@ -127,7 +132,11 @@ func (x *Experts) weightGrad(dev *device.Device, label string, w *nn.Param, in, 
 	if w.Quant != nil {
 		return x.quantisedWeight(dev, label, w, in, dy)
 	}
-	c := dev.Open(label, groupedWeight)
+	k := groupedWeight
+	if x.tokens != nil {
+		k = groupedWeightSource
+	}
+	c := dev.Open(label, k)
 	c.Read("x", in)
 	c.Read("dy", dy)
 	if x.tokens != nil {
@@ -152,40 +161,38 @@ func runGroupedNN[T libm.Float](c *device.Call) { runGrouped[T](c, false) }
 func runGroupedNT[T libm.Float](c *device.Call) { runGrouped[T](c, true) }
 
 func runGrouped[T libm.Float](c *device.Call, transposed bool) {
-	k, n := c.In[0].Cols(), c.Out[0].Cols()
-	kernel.GroupedMatMul(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor),
-		c.In[2].I32(), k, n, transposed, c.Fold("k", k))
+	k, n := c.Input("x").Cols(), c.Output("y").Cols()
+	kernel.GroupedMatMul(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "w"),
+		c.Input("offsets").I32(), k, n, transposed, c.Fold("k", k))
 }
 
 func runGroupedWeight[T libm.Float](c *device.Call) {
-	dw, x, dy := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor)
-	offsets, m, n := c.In[2].I32(), c.In[0].Cols(), c.In[1].Cols()
-	if len(c.In) > 3 && c.In[3].Name == "tokens" {
-		runGroupedWeightSource(c, dw, x, dy, offsets, m, n)
-		return
-	}
+	x, dy, offsets, order := c.Input("x"), c.Input("dy"), c.Input("offsets").I32(), c.Input("order")
+	m, n, dw := x.Cols(), dy.Cols(), device.Out[T](c, "dw")
 	if c.Plan.Choice("cut") == "present" {
-		kernel.GroupedMatMulWeight(dw, x, dy, offsets, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
+		kernel.GroupedMatMulWeight(dw, device.Data[T](x), device.Data[T](dy), offsets, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
 		return
 	}
-	token := make([]int32, c.In[0].Rows()) // of each row
+	token := make([]int32, x.Rows()) // of each row
 	k := 1
-	if len(c.In) > 3 {
+	if order != nil {
 		k = int(c.Scalar("k"))
 	}
 	for r := range token {
 		token[r] = int32(r)
-		if len(c.In) > 3 {
-			token[r] = c.In[3].I32()[r] / int32(k)
+		if order != nil {
+			token[r] = order.I32()[r] / int32(k)
 		}
 	}
-	kernel.GroupedMatMulWeightAll(dw, x, dy, offsets, token, m, n, c.Fold("rows", len(token)/k))
+	kernel.GroupedMatMulWeightAll(dw, device.Data[T](x), device.Data[T](dy), offsets, token, m, n, c.Fold("rows", len(token)/k))
 }
 
 // runGroupedWeightSource is the gradient from the rows of one source, of each expert a run of its own.
-func runGroupedWeightSource[T libm.Float](c *device.Call, dw, x, dy []T, bounds []int32, m, n int) {
-	source, sources, token := int(c.Scalar("source")), int(c.Scalar("sources")), c.In[3].I32()
-	for e := range c.Out[0].Dim(0) {
+func runGroupedWeightSource[T libm.Float](c *device.Call) {
+	x, dy, dw := device.In[T](c, "x"), device.In[T](c, "dy"), device.Out[T](c, "dw")
+	m, n, bounds, token := c.Input("x").Cols(), c.Input("dy").Cols(), c.Input("bounds").I32(), c.Input("tokens").I32()
+	source, sources := int(c.Scalar("source")), int(c.Scalar("sources"))
+	for e := range c.Output("dw").Dim(0) {
 		run := bounds[e*sources+source:][:2]
 		if c.Plan.Choice("cut") == "present" {
 			kernel.GroupedMatMulWeight(dw[e*m*n:][:m*n], x, dy, run, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
@@ -196,14 +203,14 @@ func runGroupedWeightSource[T libm.Float](c *device.Call, dw, x, dy []T, bounds 
 }
 
 func runWeightedReLU2[T libm.Float](c *device.Call) {
-	a := device.Data[T](c.Out[0].Tensor)
-	kernel.ReLU2(a, device.Data[T](c.In[0].Tensor))
-	kernel.MulRows(a, a, device.Data[T](c.In[1].Tensor), c.In[0].Cols())
+	a := device.Out[T](c, "a")
+	kernel.ReLU2(a, device.In[T](c, "h"))
+	kernel.MulRows(a, a, device.In[T](c, "prob"), c.Input("h").Cols())
 }
 
 func runGroupedDProb[T libm.Float](c *device.Call) {
-	dy, w2, h, prob, offsets := c.In[0].Tensor, c.In[1].Tensor, c.In[2].Tensor, c.In[3].Tensor, c.In[4].I32()
-	dh, dprob := device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor)
+	dy, w2, h, prob, offsets := c.Input("dy"), c.Input("w2"), c.Input("h"), c.Input("prob"), c.Input("offsets").I32()
+	dh, dprob := device.Out[T](c, "dx"), device.Out[T](c, "dprob")
 	f, d := h.Cols(), dy.Cols()
 	// dh first holds the product; the epilogue replaces each element after its last use.
 	kernel.GroupedMatMul(dh, device.Data[T](dy), device.Data[T](w2), offsets, d, f, true, c.Fold("k", d))

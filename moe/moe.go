@@ -56,12 +56,16 @@ type Mixer interface {
 }
 
 var (
-	permuteKernel = &device.Kernel{Name: "permute", Run: runPermute}
-	dispatchRows  = &device.Kernel{Name: "dispatch", Run: device.Width(runDispatch[float32], runDispatch[float64])}
-	combineKernel = &device.Kernel{Name: "combine", Fixed: reduce.MustPlan("slots:seq/fp32"),
-		Fast: reduce.MustPlan("slots:arrival/fp32"), Run: device.Width(runCombine[float32], runCombine[float64])}
-	probRows  = &device.Kernel{Name: "prob.permute", Run: device.Width(runProbRows[float32], runProbRows[float64])}
-	probSlots = &device.Kernel{Name: "prob.unpermute", Run: device.Width(runProbRows[float32], runProbRows[float64])}
+	permuteKernel = &device.Kernel{Name: "permute", In: device.Names("index"), Out: device.Names("order inverse offsets"), Run: runPermute}
+	dispatchRows  = &device.Kernel{Name: "dispatch", In: device.Names("x order"), Scalars: device.Names("k"), Out: device.Names("rows"),
+		Run: device.Width(runDispatch[float32], runDispatch[float64])}
+	combineKernel = &device.Kernel{Name: "combine", In: device.Names("rows inverse"), Scalars: device.Names("k"), Out: device.Names("y"),
+		Fixed: reduce.MustPlan("slots:seq/fp32"),
+		Fast:  reduce.MustPlan("slots:arrival/fp32"), Run: device.Width(runCombine[float32], runCombine[float64])}
+	probRows = &device.Kernel{Name: "prob.permute", In: device.Names("p order"), Out: device.Names("p"),
+		Run: device.Width(runProbRows[float32], runProbRows[float64])}
+	probSlots = &device.Kernel{Name: "prob.unpermute", In: device.Names("p order"), Out: device.Names("p"),
+		Run: device.Width(runProbRows[float32], runProbRows[float64])}
 )
 
 // Forward is the layer; it also leaves the router's losses in Aux and Z.
@@ -197,23 +201,23 @@ func (m *MoE) reorder(dev *device.Device, label string, k *device.Kernel, p, by 
 }
 
 func runPermute(c *device.Call) {
-	index, offsets := c.In[0].Tensor, c.Out[2].I32()
-	kernel.Permute(c.Out[0].I32(), c.Out[1].I32(), offsets, index.I32(), len(offsets)-1, index.Cols())
+	index, offsets := c.Input("index"), c.Output("offsets").I32()
+	kernel.Permute(c.Output("order").I32(), c.Output("inverse").I32(), offsets, index.I32(), len(offsets)-1, index.Cols())
 }
 
 func runDispatch[T libm.Float](c *device.Call) {
-	x := c.In[0].Tensor
-	kernel.GatherRows(device.Data[T](c.Out[0].Tensor), device.Data[T](x), c.In[1].I32(), int(c.Scalar("k")), x.Cols())
+	x := c.Input("x")
+	kernel.GatherRows(device.Out[T](c, "rows"), device.Data[T](x), c.Input("order").I32(), int(c.Scalar("k")), x.Cols())
 }
 
 func runCombine[T libm.Float](c *device.Call) {
 	k := int(c.Scalar("k"))
-	kernel.CombineSlots(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), c.In[1].I32(), k, c.In[0].Cols(), c.Fold("slots", k))
+	kernel.CombineSlots(device.Out[T](c, "y"), device.In[T](c, "rows"), c.Input("inverse").I32(), k, c.Input("rows").Cols(), c.Fold("slots", k))
 }
 
 func runProbRows[T libm.Float](c *device.Call) {
-	dst, src := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor)
-	for i, j := range c.In[1].I32() {
+	dst, src := device.Out[T](c, "p"), device.In[T](c, "p")
+	for i, j := range c.Input("order").I32() {
 		dst[i] = src[j]
 	}
 }

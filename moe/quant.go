@@ -10,16 +10,22 @@ import (
 // The grouped products on quantised operands. Rows are quantised all together, or in blocks of a row, or, for a weight's gradient, in
 // blocks of the rows of one expert; weights by expert.
 
+var (
+	quantNN     = groupedNN.Taking(device.Names("x w offsets x.scales x.global? w.scales w.global?"), device.ArgNames{}, runQuantNN)
+	quantNT     = groupedNT.Taking(quantNN.In, device.ArgNames{}, runQuantNT)
+	quantWeight = groupedWeight.Taking(device.Names("x dy offsets x.scales x.global? dy.scales dy.global?"), device.ArgNames{}, runQuantWeight)
+	quantDProb  = groupedDProb.Taking(device.Names("dy w2 h prob offsets dy.scales dy.global? w2.scales w2.global?"), groupedDProb.Scalars, runQuantDProb)
+)
+
 // quantised is product on codes and scales.
 func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *nn.Param, f lowp.Format, n int) *device.Tensor {
-	p, packed, run := nn.Packed{}, w.Quant.Fprop, runQuantNN
+	p, packed, quant := nn.Packed{}, w.Quant.Fprop, quantNN
 	if k == groupedNT {
-		p, packed, run = w.Quant.Gradient(dev, label, in), w.Quant.Dgrad, runQuantNT
+		p, packed, quant = w.Quant.Gradient(dev, label, in), w.Quant.Dgrad, quantNT
 	} else {
 		p = w.Quant.Activation(dev, label, in)
 	}
-	c := dev.Open(label, k)
-	c.Body = run
+	c := dev.Open(label, quant)
 	c.Read("x", p.Codes)
 	c.Read("w", packed.Codes)
 	c.Read("offsets", x.offsets)
@@ -33,8 +39,7 @@ func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, 
 // quantisedWeight is a weight's gradient.
 func (x *Experts) quantisedWeight(dev *device.Device, label string, w *nn.Param, in, dy *device.Tensor) *device.Tensor {
 	px, pdy := w.Quant.ForWeight(dev, label, in, dy, x.offsets)
-	c := dev.Open(label, groupedWeight)
-	c.Body = runQuantWeight
+	c := dev.Open(label, quantWeight)
 	c.Read("x", px.Codes)
 	c.Read("dy", pdy.Codes)
 	c.Read("offsets", x.offsets)
@@ -45,11 +50,11 @@ func (x *Experts) quantisedWeight(dev *device.Device, label string, w *nn.Param,
 	return dw
 }
 
-func runQuantNN(c *device.Call) { runQuantGrouped(c, "x", "w", false) }
-func runQuantNT(c *device.Call) { runQuantGrouped(c, "x", "w", true) }
+func runQuantNN(c *device.Call) { runQuantGrouped(c, "y", "x", "w", false) }
+func runQuantNT(c *device.Call) { runQuantGrouped(c, "y", "x", "w", true) }
 
-// runQuantGrouped is the product of rows x and weights w in the first output.
-func runQuantGrouped(c *device.Call, x, w string, transposed bool) {
+// runQuantGrouped is the product of rows x and weights w.
+func runQuantGrouped(c *device.Call, out, x, w string, transposed bool) {
 	way := nn.AlongColumns
 	if transposed {
 		way = nn.AlongRows
@@ -58,7 +63,7 @@ func runQuantGrouped(c *device.Call, x, w string, transposed bool) {
 	a, b := nn.Unpack(c, x, nn.AlongRows, nil), nn.Unpack(c, w, way|nn.OfWeight, nil)
 	defer a.Release()
 	defer b.Release()
-	y, k, n := c.Out[0].F32(), c.In[0].Cols(), c.Out[0].Cols()
+	y, k, n := c.Output(out).F32(), c.Input(x).Cols(), c.Output(out).Cols()
 	kernel.GroupedMatMul(y, a.F32, b.F32, offsets, k, n, transposed, c.Fold("k", k))
 	for e := range len(offsets) - 1 {
 		nn.Rescale(c, y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, e)
@@ -70,8 +75,8 @@ func runQuantWeight(c *device.Call) {
 	a, b := nn.Unpack(c, "x", nn.AlongColumns, offsets), nn.Unpack(c, "dy", nn.AlongColumns, offsets)
 	defer a.Release()
 	defer b.Release()
-	dw := c.Out[0].F32()
-	kernel.GroupedMatMulWeight(dw, a.F32, b.F32, offsets, c.In[0].Cols(), c.In[1].Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
+	dw := c.Output("dw").F32()
+	kernel.GroupedMatMulWeight(dw, a.F32, b.F32, offsets, c.Input("x").Cols(), c.Input("dy").Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
 	nn.Rescale(c, dw, "x", "dy", 0)
 }
 
@@ -86,8 +91,7 @@ func (x *Experts) readGradient(dev *device.Device, dy *device.Tensor) *device.Ca
 		return c
 	}
 	p := q.Gradient(dev, "w2.dx", dy)
-	c := dev.Open("w2.dx", groupedDProb)
-	c.Body = runQuantDProb
+	c := dev.Open("w2.dx", quantDProb)
 	c.Read("dy", p.Codes)
 	c.Read("w2", q.Dgrad.Codes)
 	x.readEpilogue(c)
@@ -103,7 +107,7 @@ func (x *Experts) readEpilogue(c *device.Call) {
 }
 
 func runQuantDProb(c *device.Call) {
-	runQuantGrouped(c, "dy", "w2", true)
-	h, prob, offsets := c.In[2].Tensor, c.In[3].Tensor, c.In[4].I32()
-	dprobEpilogue(c, c.Out[1].F32(), c.Out[0].F32(), h, prob, offsets, h.Cols())
+	runQuantGrouped(c, "dx", "dy", "w2", true)
+	h, prob := c.Input("h"), c.Input("prob")
+	dprobEpilogue(c, c.Output("dprob").F32(), c.Output("dx").F32(), h, prob, c.Input("offsets").I32(), h.Cols())
 }

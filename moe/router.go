@@ -40,14 +40,19 @@ type Router struct {
 }
 
 var (
-	sigmoidKernel = &device.Kernel{Name: "sigmoid", Run: device.Width(runSigmoid[float32], runSigmoid[float64])}
-	softmaxKernel = &device.Kernel{Name: "softmax", Fixed: reduce.MustPlan("experts:seq/fp32"),
-		Run: device.Width(runSoftmax[float32], runSoftmax[float64])}
-	topkKernel = &device.Kernel{Name: "topk", Fixed: reduce.MustPlan("fused=false|true; tie=native|low; slots=value|index; sort=false|true"),
-		Fast: reduce.MustPlan("fused=true|false; tie=native|low; slots=value|index; sort=false|true"), Run: device.Width(runTopK[float32], runTopK[float64])}
-	gatherKernel    = &device.Kernel{Name: "gather", Run: device.Width(runGather[float32], runGather[float64])}
-	normalizeKernel = &device.Kernel{Name: "normalize", Fixed: reduce.MustPlan("slots:seq/fp32"),
-		Run: device.Width(runNormalize[float32], runNormalize[float64])}
+	sigmoidKernel = &device.Kernel{Name: "sigmoid", In: device.Names("logits"), Out: device.Names("scores"),
+		Run: device.Width(runSigmoid[float32], runSigmoid[float64])}
+	softmaxKernel = &device.Kernel{Name: "softmax", In: device.Names("logits"), Out: device.Names("scores"),
+		Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run:   device.Width(runSoftmax[float32], runSoftmax[float64])}
+	topkKernel = &device.Kernel{Name: "topk", In: device.Names("scores bias"), Scalars: device.Names("k"), Out: device.Names("index"),
+		Fixed: reduce.MustPlan("fused=false|true; tie=native|low; slots=value|index; sort=false|true"),
+		Fast:  reduce.MustPlan("fused=true|false; tie=native|low; slots=value|index; sort=false|true"), Run: device.Width(runTopK[float32], runTopK[float64])}
+	gatherKernel = &device.Kernel{Name: "gather", In: device.Names("scores index"), Out: device.Names("chosen"),
+		Run: device.Width(runGather[float32], runGather[float64])}
+	normalizeKernel = &device.Kernel{Name: "normalize", In: device.Names("chosen"), Scalars: device.Names("scaling normalized"), Out: device.Names("prob sum"),
+		Fixed: reduce.MustPlan("slots:seq/fp32"),
+		Run:   device.Width(runNormalize[float32], runNormalize[float64])}
 )
 
 // Forward routes x.
@@ -132,12 +137,12 @@ func b2f(b bool) float64 {
 }
 
 func runSigmoid[T libm.Float](c *device.Call) {
-	kernel.Sigmoid(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor))
+	kernel.Sigmoid(device.Out[T](c, "scores"), device.In[T](c, "logits"))
 }
 
 func runSoftmax[T libm.Float](c *device.Call) {
-	e := c.In[0].Cols()
-	kernel.Softmax(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), e, c.Fold("experts", e))
+	e := c.Input("logits").Cols()
+	kernel.Softmax(device.Out[T](c, "scores"), device.In[T](c, "logits"), e, c.Fold("experts", e))
 }
 
 // tieRule is how the Plan breaks exact ties: by one rule, or as the kernel it
@@ -152,29 +157,29 @@ func tieRule(p reduce.Plan) kernel.Tie {
 // inSlots puts what was chosen into the slots that the Plan says: as a kernel leaves it, the largest value
 // first or by index; or sorted by index, whatever the kernel.
 func inSlots(c *device.Call) {
-	if index := c.Out[0].Tensor; c.Plan.Choice("slots") == "index" || c.Plan.Choice("sort") == "true" {
+	if index := c.Output("index"); c.Plan.Choice("slots") == "index" || c.Plan.Choice("sort") == "true" {
 		kernel.SortSlots(index.I32(), index.Cols())
 	}
 }
 
 func runTopK[T libm.Float](c *device.Call) {
-	s := c.In[0].Tensor
-	kernel.TopK(c.Out[0].I32(), device.Data[T](s), device.Data[T](c.In[1].Tensor), s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
+	s := c.Input("scores")
+	kernel.TopK(c.Output("index").I32(), device.Data[T](s), device.In[T](c, "bias"), s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
 	inSlots(c)
 }
 
 func runGather[T libm.Float](c *device.Call) {
-	s, index := c.In[0].Tensor, c.In[1].Tensor
-	kernel.Gather(device.Data[T](c.Out[0].Tensor), device.Data[T](s), index.I32(), s.Cols(), index.Cols())
+	s, index := c.Input("scores"), c.Input("index")
+	kernel.Gather(device.Out[T](c, "chosen"), device.Data[T](s), index.I32(), s.Cols(), index.Cols())
 }
 
 func runNormalize[T libm.Float](c *device.Call) {
-	p, s := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor)
+	p, s := device.Out[T](c, "prob"), device.In[T](c, "chosen")
 	scaling := T(c.Scalar("scaling"))
 	if c.Scalar("normalized") == 0 {
 		kernel.Scale(p, s, scaling)
 		return
 	}
-	k := c.In[0].Cols()
-	kernel.Normalize(p, device.Data[T](c.Out[1].Tensor), s, k, scaling, c.Fold("slots", k))
+	k := c.Input("chosen").Cols()
+	kernel.Normalize(p, device.Out[T](c, "sum"), s, k, scaling, c.Fold("slots", k))
 }

@@ -9,17 +9,24 @@ import (
 )
 
 var (
-	normalizeBackward = &device.Kernel{Name: "normalize.bwd", Fixed: reduce.MustPlan("slots:seq/fp32"),
-		Run: device.Width(runNormalizeBackward[float32], runNormalizeBackward[float64])}
-	scatterKernel = &device.Kernel{Name: "gather.bwd", Run: device.Width(runScatter[float32], runScatter[float64])}
-	auxBackward   = &device.Kernel{Name: "fused_aux_loss.bwd", Run: device.Width(runAuxBackward[float32], runAuxBackward[float64])}
-	shareBackward = &device.Kernel{Name: "prob_share.bwd", Fixed: reduce.MustPlan("experts:seq/fp32"),
-		Run: device.Width(runShareBackward[float32], runShareBackward[float64])}
-	sigmoidBackward = &device.Kernel{Name: "sigmoid.bwd", Run: device.Width(runSigmoidBackward[float32], runSigmoidBackward[float64])}
-	softmaxBackward = &device.Kernel{Name: "softmax.bwd", Fixed: reduce.MustPlan("experts:seq/fp32"),
-		Run: device.Width(runSoftmaxBackward[float32], runSoftmaxBackward[float64])}
-	zBackward = &device.Kernel{Name: "z_loss.bwd", Fixed: reduce.MustPlan("experts:seq/fp32"),
-		Run: device.Width(runZBackward[float32], runZBackward[float64])}
+	normalizeBackward = &device.Kernel{Name: "normalize.bwd", In: device.Names("dprob chosen sum"), Scalars: device.Names("scaling normalized"), Out: device.Names("dchosen"),
+		Fixed: reduce.MustPlan("slots:seq/fp32"),
+		Run:   device.Width(runNormalizeBackward[float32], runNormalizeBackward[float64])}
+	scatterKernel = &device.Kernel{Name: "gather.bwd", In: device.Names("dchosen index"), Out: device.Names("dscores"),
+		Run: device.Width(runScatter[float32], runScatter[float64])}
+	auxBackward = &device.Kernel{Name: "fused_aux_loss.bwd", In: device.Names("counts"), Scalars: device.Names("coeff scale"), Out: device.Names("dshare"),
+		Run: device.Width(runAuxBackward[float32], runAuxBackward[float64])}
+	shareBackward = &device.Kernel{Name: "prob_share.bwd", In: device.Names("dshare scores"), Out: device.Names("dscores"),
+		Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run:   device.Width(runShareBackward[float32], runShareBackward[float64])}
+	sigmoidBackward = &device.Kernel{Name: "sigmoid.bwd", In: device.Names("dscores scores"), Out: device.Names("dlogits"),
+		Run: device.Width(runSigmoidBackward[float32], runSigmoidBackward[float64])}
+	softmaxBackward = &device.Kernel{Name: "softmax.bwd", In: device.Names("dscores scores"), Out: device.Names("dlogits"),
+		Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run:   device.Width(runSoftmaxBackward[float32], runSoftmaxBackward[float64])}
+	zBackward = &device.Kernel{Name: "z_loss.bwd", In: device.Names("logits"), Scalars: device.Names("coeff scale"), Out: device.Names("dlogits"),
+		Fixed: reduce.MustPlan("experts:seq/fp32"),
+		Run:   device.Width(runZBackward[float32], runZBackward[float64])}
 )
 
 // Backward takes the gradient of p and of the two losses (each of weight scale)
@@ -117,41 +124,41 @@ func (r *Router) zBackward(dev *device.Device, scale float64) *device.Tensor {
 }
 
 func runNormalizeBackward[T libm.Float](c *device.Call) {
-	ds, dp := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor)
+	ds, dp := device.Out[T](c, "dchosen"), device.In[T](c, "dprob")
 	scaling := T(c.Scalar("scaling"))
 	if c.Scalar("normalized") == 0 {
 		kernel.Scale(ds, dp, scaling)
 		return
 	}
-	k := c.In[0].Cols()
-	kernel.NormalizeBackward(ds, dp, device.Data[T](c.In[1].Tensor), device.Data[T](c.In[2].Tensor), k, scaling, c.Fold("slots", k))
+	k := c.Input("dprob").Cols()
+	kernel.NormalizeBackward(ds, dp, device.In[T](c, "chosen"), device.In[T](c, "sum"), k, scaling, c.Fold("slots", k))
 }
 
 func runScatter[T libm.Float](c *device.Call) {
-	d := c.Out[0].Tensor
-	kernel.GatherBackward(device.Data[T](d), device.Data[T](c.In[0].Tensor), c.In[1].I32(), d.Cols(), c.In[1].Cols())
+	d := c.Output("dscores")
+	kernel.GatherBackward(device.Data[T](d), device.In[T](c, "dchosen"), c.Input("index").I32(), d.Cols(), c.Input("index").Cols())
 }
 
 func runAuxBackward[T libm.Float](c *device.Call) {
-	d := c.Out[0].Tensor
-	kernel.AuxLossBackward(device.Data[T](d), c.In[0].I32(), d.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")))
+	d := c.Output("dshare")
+	kernel.AuxLossBackward(device.Data[T](d), c.Input("counts").I32(), d.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")))
 }
 
 func runShareBackward[T libm.Float](c *device.Call) {
-	e := c.In[0].Cols()
-	kernel.ProbShareBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor), e, c.Fold("experts", e))
+	e := c.Input("dshare").Cols()
+	kernel.ProbShareBackward(device.Out[T](c, "dscores"), device.In[T](c, "dshare"), device.In[T](c, "scores"), e, c.Fold("experts", e))
 }
 
 func runSigmoidBackward[T libm.Float](c *device.Call) {
-	kernel.SigmoidBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor))
+	kernel.SigmoidBackward(device.Out[T](c, "dlogits"), device.In[T](c, "dscores"), device.In[T](c, "scores"))
 }
 
 func runSoftmaxBackward[T libm.Float](c *device.Call) {
-	e := c.In[0].Cols()
-	kernel.SoftmaxBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor), e, c.Fold("experts", e))
+	e := c.Input("dscores").Cols()
+	kernel.SoftmaxBackward(device.Out[T](c, "dlogits"), device.In[T](c, "dscores"), device.In[T](c, "scores"), e, c.Fold("experts", e))
 }
 
 func runZBackward[T libm.Float](c *device.Call) {
-	l := c.In[0].Tensor
-	kernel.ZLossBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")), c.Fold("experts", l.Cols()))
+	l := c.Input("logits")
+	kernel.ZLossBackward(device.Out[T](c, "dlogits"), device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")), c.Fold("experts", l.Cols()))
 }
