@@ -121,6 +121,13 @@ type Call struct {
 // Read gives an input.
 func (c *Call) Read(name string, t *Tensor) { c.In = c.give(c.In, name, t) }
 
+// ReadIf gives an input that a Call may do without; nil: it does.
+func (c *Call) ReadIf(name string, t *Tensor) {
+	if t != nil {
+		c.Read(name, t)
+	}
+}
+
 // ReadScalar gives a number the Call depends on.
 func (c *Call) ReadScalar(name string, v float64) {
 	n := len(c.Scalars)

@@ -10,7 +10,8 @@ import (
 // What ranks that have consecutive steps of a sequence tell each other. A rank sends before it receives where it can: only the
 // state waits for the rank before, and its gradient for the one after.
 
-var halo = &device.Kernel{Name: "causal_conv1d.halo", Run: device.Width(runHalo[float32], runHalo[float64])}
+var halo = &device.Kernel{Name: "causal_conv1d.halo", In: device.Names("x"), Scalars: device.Names("batch from"), Out: device.Names("y"),
+	Run: device.Width(runHalo[float32], runHalo[float64])}
 
 // first and last tell whether no other rank has steps before the rank's, and after.
 func (m *Mamba) first() bool { return m.CP.Index == 0 }
@@ -64,10 +65,10 @@ func (m *Mamba) steps(dev *device.Device, label string, x *device.Tensor, from, 
 }
 
 func runHalo[T libm.Float](c *device.Call) {
-	x, y := c.In[0].Tensor, c.Out[0].Tensor
+	x, y := c.Input("x"), c.Output("y")
 	b, from := int(c.Scalar("batch")), int(c.Scalar("from"))*x.Cols()
 	whole, part := x.Len()/b, y.Len()/b
-	kernel.CopyColumns(out[T](c, 0), part, in[T](c, 0)[from:], whole, b, part)
+	kernel.CopyColumns(device.Out[T](c, "y"), part, device.In[T](c, "x")[from:], whole, b, part)
 }
 
 // stateBefore is the state that the rank before leaves; nil where the sequence begins.

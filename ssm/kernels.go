@@ -8,60 +8,60 @@ import (
 )
 
 var (
-	convolution = &device.Kernel{Name: "causal_conv1d", Fixed: reduce.MustPlan("taps:seq/fp32"),
-		Run: device.Width(runConvolution[float32], runConvolution[float64])}
-	convolutionBackward = &device.Kernel{Name: "causal_conv1d.bwd", Fixed: reduce.MustPlan("taps:seq/fp32"),
-		Run: device.Width(runConvolutionBackward[float32], runConvolutionBackward[float64])}
-	convolutionWeight = &device.Kernel{Name: "causal_conv1d.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
+	convolution = &device.Kernel{Name: "causal_conv1d", In: device.Names("x w before? bias"), Scalars: device.Names("batch"), Out: device.Names("y"),
+		Fixed: reduce.MustPlan("taps:seq/fp32"),
+		Run:   device.Width(runConvolution[float32], runConvolution[float64])}
+	convolutionBackward = &device.Kernel{Name: "causal_conv1d.bwd", In: device.Names("dy w after?"), Scalars: device.Names("batch"), Out: device.Names("dx"),
+		Fixed: reduce.MustPlan("taps:seq/fp32"),
+		Run:   device.Width(runConvolutionBackward[float32], runConvolutionBackward[float64])}
+	convolutionWeight = &device.Kernel{Name: "causal_conv1d.wgrad", In: device.Names("dy x before?"), Scalars: device.Names("batch"), Out: device.Names("dw dbias"),
+		Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runConvolutionWeight[float32], runConvolutionWeight[float64])}
-	silu         = &device.Kernel{Name: "silu", Run: device.Width(runSiLU[float32], runSiLU[float64])}
-	siluBackward = &device.Kernel{Name: "silu.bwd", Run: device.Width(runSiLUBackward[float32], runSiLUBackward[float64])}
+	silu         = &device.Kernel{Name: "silu", In: device.Names("x"), Out: device.Names("y"), Run: device.Width(runSiLU[float32], runSiLU[float64])}
+	siluBackward = &device.Kernel{Name: "silu.bwd", In: device.Names("dy x"), Out: device.Names("dx"),
+		Run: device.Width(runSiLUBackward[float32], runSiLUBackward[float64])}
 
-	timeStep         = &device.Kernel{Name: "time_step", Run: device.Width(runTimeStep[float32], runTimeStep[float64])}
-	timeStepBackward = &device.Kernel{Name: "time_step.bwd", Run: device.Width(runTimeStepBackward[float32], runTimeStepBackward[float64])}
-	biasBackward     = &device.Kernel{Name: "ssd.ddt_bias", Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
+	timeStep = &device.Kernel{Name: "time_step", In: device.Names("raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("dt la"),
+		Run: device.Width(runTimeStep[float32], runTimeStep[float64])}
+	timeStepBackward = &device.Kernel{Name: "time_step.bwd", In: device.Names("ddt dla raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("draw"),
+		Run: device.Width(runTimeStepBackward[float32], runTimeStepBackward[float64])}
+	biasBackward = &device.Kernel{Name: "ssd.ddt_bias", In: device.Names("dy"), Out: device.Names("db"),
+		Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runBiasBackward[float32], runBiasBackward[float64])}
-	decayBackward = &device.Kernel{Name: "ssd.dA", Fixed: reduce.MustPlan("rows:seq/fp32; coeff=sum|token"), Tokens: "rows",
+	decayBackward = &device.Kernel{Name: "ssd.dA", In: device.Names("dla dt a_log"), Out: device.Names("da"),
+		Fixed: reduce.MustPlan("rows:seq/fp32; coeff=sum|token"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32; coeff=sum|token"), Canonical: reduce.MustPlan("coeff=token"),
 		Run: device.Width(runDecayBackward[float32], runDecayBackward[float64])}
-	skipBackward = &device.Kernel{Name: "ssd.dD", Fixed: reduce.MustPlan("p:seq/fp32; rows:seq/fp32"), Tokens: "rows",
+	skipBackward = &device.Kernel{Name: "ssd.dD", In: device.Names("dy x"), Out: device.Names("dd"),
+		Fixed: reduce.MustPlan("p:seq/fp32; rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("p:seq/fp32; rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runSkipBackward[float32], runSkipBackward[float64])}
 
 	// The chunk size is a choice like any order: the same recurrence, added by another tree. A chunk within a segment is one
 	// wherever ranks may part the sequence.
-	scan = &device.Kernel{Name: "ssd", Fixed: reduce.MustPlan("n:seq/fp32; steps:seq/fp32; chunk=16; within=sequence|segment"),
+	scan = &device.Kernel{Name: "ssd", In: device.Names("x b c dt la d begin?"), Scalars: device.Names("batch groups steps"), Out: device.Names("y last"),
+		Fixed:     reduce.MustPlan("n:seq/fp32; steps:seq/fp32; chunk=16; within=sequence|segment"),
 		Canonical: reduce.MustPlan("within=segment"),
 		Run:       device.Width(runScan[float32], runScan[float64])}
-	scanBackward = &device.Kernel{Name: "ssd.bwd",
+	scanBackward = &device.Kernel{Name: "ssd.bwd", In: device.Names("x b c dt la d begin? dy dlast?"), Scalars: device.Names("batch groups steps"), Out: device.Names("dx db dc ddt dla dbegin?"),
 		Fixed:     reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:seq/fp32; chunk=16; within=sequence|segment"),
 		Fast:      reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:arrival/fp32; chunk=16; within=sequence|segment"),
 		Canonical: reduce.MustPlan("within=segment"),
 		Run:       device.Width(runScanBackward[float32], runScanBackward[float64])}
 
-	gatedNorm = &device.Kernel{Name: "rmsnorm.gated", Fixed: reduce.MustPlan("d:seq/fp32"),
-		Run: device.Width(runGatedNorm[float32], runGatedNorm[float64])}
-	gatedNormBackward = &device.Kernel{Name: "rmsnorm.gated.bwd", Fixed: reduce.MustPlan("d:seq/fp32"),
-		Run: device.Width(runGatedNormBackward[float32], runGatedNormBackward[float64])}
-	gatedNormWeight = &device.Kernel{Name: "rmsnorm.gated.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
+	gatedNorm = &device.Kernel{Name: "rmsnorm.gated", In: device.Names("x z w"), Scalars: device.Names("eps"), Out: device.Names("y rstd"),
+		Fixed: reduce.MustPlan("d:seq/fp32"),
+		Run:   device.Width(runGatedNorm[float32], runGatedNorm[float64])}
+	gatedNormBackward = &device.Kernel{Name: "rmsnorm.gated.bwd", In: device.Names("dy x z w rstd"), Out: device.Names("dx dz"),
+		Fixed: reduce.MustPlan("d:seq/fp32"),
+		Run:   device.Width(runGatedNormBackward[float32], runGatedNormBackward[float64])}
+	gatedNormWeight = &device.Kernel{Name: "rmsnorm.gated.wgrad", In: device.Names("dy x z rstd"), Out: device.Names("dw"),
+		Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runGatedNormWeight[float32], runGatedNormWeight[float64])}
 )
-
-func in[T libm.Float](c *device.Call, i int) []T  { return device.Data[T](c.In[i].Tensor) }
-func out[T libm.Float](c *device.Call, i int) []T { return device.Data[T](c.Out[i].Tensor) }
-
-// given is an input that not every rank has, or nil.
-func given[T libm.Float](c *device.Call, name string) []T {
-	for i := range c.In {
-		if c.In[i].Name == name {
-			return in[T](c, i)
-		}
-	}
-	return nil
-}
 
 // convShape rebuilds the extents from what the Call reads.
 func convShape(c *device.Call, x *device.Tensor, taps int) kernel.ConvShape {
@@ -70,35 +70,35 @@ func convShape(c *device.Call, x *device.Tensor, taps int) kernel.ConvShape {
 }
 
 func runConvolution[T libm.Float](c *device.Call) {
-	k := c.In[1].Cols()
-	kernel.CausalConv(out[T](c, 0), in[T](c, 0), given[T](c, "before"), in[T](c, 1), device.Data[T](c.Input("bias")), convShape(c, c.In[0].Tensor, k), c.Fold("taps", k))
+	k := c.Input("w").Cols()
+	kernel.CausalConv(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "before"), device.In[T](c, "w"), device.In[T](c, "bias"), convShape(c, c.Input("x"), k), c.Fold("taps", k))
 }
 
 func runConvolutionBackward[T libm.Float](c *device.Call) {
-	k := c.In[1].Cols()
-	kernel.CausalConvBackward(out[T](c, 0), in[T](c, 0), given[T](c, "after"), in[T](c, 1), convShape(c, c.In[0].Tensor, k), c.Fold("taps", k))
+	k := c.Input("w").Cols()
+	kernel.CausalConvBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "after"), device.In[T](c, "w"), convShape(c, c.Input("dy"), k), c.Fold("taps", k))
 }
 
 func runConvolutionWeight[T libm.Float](c *device.Call) {
-	kernel.CausalConvWeightBackward(out[T](c, 0), out[T](c, 1), in[T](c, 0), in[T](c, 1), given[T](c, "before"),
-		convShape(c, c.In[0].Tensor, c.Out[0].Cols()), c.Fold("rows", c.In[0].Rows()))
+	kernel.CausalConvWeightBackward(device.Out[T](c, "dw"), device.Out[T](c, "dbias"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "before"),
+		convShape(c, c.Input("dy"), c.Output("dw").Cols()), c.Fold("rows", c.Input("dy").Rows()))
 }
 
-func runSiLU[T libm.Float](c *device.Call) { kernel.SiLU(out[T](c, 0), in[T](c, 0)) }
+func runSiLU[T libm.Float](c *device.Call) { kernel.SiLU(device.Out[T](c, "y"), device.In[T](c, "x")) }
 func runSiLUBackward[T libm.Float](c *device.Call) {
-	kernel.SiLUBackward(out[T](c, 0), in[T](c, 0), in[T](c, 1))
+	kernel.SiLUBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "x"))
 }
 
 func runTimeStep[T libm.Float](c *device.Call) {
-	kernel.TimeStep(out[T](c, 0), out[T](c, 1), in[T](c, 0), in[T](c, 1), in[T](c, 2), T(c.Scalar("least")))
+	kernel.TimeStep(device.Out[T](c, "dt"), device.Out[T](c, "la"), device.In[T](c, "raw"), device.In[T](c, "bias"), device.In[T](c, "a_log"), T(c.Scalar("least")))
 }
 
 func runTimeStepBackward[T libm.Float](c *device.Call) {
-	kernel.TimeStepBackward(out[T](c, 0), in[T](c, 0), in[T](c, 1), in[T](c, 2), in[T](c, 3), in[T](c, 4), T(c.Scalar("least")))
+	kernel.TimeStepBackward(device.Out[T](c, "draw"), device.In[T](c, "ddt"), device.In[T](c, "dla"), device.In[T](c, "raw"), device.In[T](c, "bias"), device.In[T](c, "a_log"), T(c.Scalar("least")))
 }
 
 func runBiasBackward[T libm.Float](c *device.Call) {
-	kernel.SumRows(c.Fold("rows", c.In[0].Rows()), out[T](c, 0), in[T](c, 0), c.In[0].Cols())
+	kernel.SumRows(c.Fold("rows", c.Input("dy").Rows()), device.Out[T](c, "db"), device.In[T](c, "dy"), c.Input("dy").Cols())
 }
 
 func runDecayBackward[T libm.Float](c *device.Call) {
@@ -106,18 +106,18 @@ func runDecayBackward[T libm.Float](c *device.Call) {
 	if c.Plan.Choice("coeff") == "token" {
 		backward = kernel.DecayBackwardByToken[T]
 	}
-	backward(out[T](c, 0), in[T](c, 0), in[T](c, 1), in[T](c, 2), c.Fold("rows", c.In[0].Rows()))
+	backward(device.Out[T](c, "da"), device.In[T](c, "dla"), device.In[T](c, "dt"), device.In[T](c, "a_log"), c.Fold("rows", c.Input("dla").Rows()))
 }
 
 func runSkipBackward[T libm.Float](c *device.Call) {
-	x := c.In[0].Tensor
-	kernel.SkipBackward(out[T](c, 0), in[T](c, 0), in[T](c, 1), c.Fold("p", x.Cols()/c.Out[0].Len()), c.Fold("rows", x.Rows()))
+	x := c.Input("dy")
+	kernel.SkipBackward(device.Out[T](c, "dd"), device.In[T](c, "dy"), device.In[T](c, "x"), c.Fold("p", x.Cols()/c.Output("dd").Len()), c.Fold("rows", x.Rows()))
 }
 
 // scanShape rebuilds the extents from what the Call reads: x, b, c, dt, la, d.
 func scanShape(c *device.Call) kernel.SSDShape {
-	b, g, h := int(c.Scalar("batch")), int(c.Scalar("groups")), c.In[5].Len()
-	s := kernel.SSDShape{B: b, T: c.In[0].Rows() / b, H: h, P: c.In[0].Cols() / h, G: g, N: c.In[1].Cols() / g}
+	b, g, h := int(c.Scalar("batch")), int(c.Scalar("groups")), c.Input("d").Len()
+	s := kernel.SSDShape{B: b, T: c.Input("x").Rows() / b, H: h, P: c.Input("x").Cols() / h, G: g, N: c.Input("b").Cols() / g}
 	s.Chunk = min(c.Plan.Int("chunk"), s.T)
 	if c.Plan.Choice("within") == "segment" {
 		s.Chunk = min(s.Chunk, max(int(c.Scalar("steps"))/device.Segments, 1))
@@ -127,33 +127,29 @@ func scanShape(c *device.Call) kernel.SSDShape {
 
 func runScan[T libm.Float](c *device.Call) {
 	s := scanShape(c)
-	kernel.SSD(out[T](c, 0), out[T](c, 1), in[T](c, 0), in[T](c, 1), in[T](c, 2), in[T](c, 3), in[T](c, 4), in[T](c, 5), given[T](c, "begin"), s,
+	kernel.SSD(device.Out[T](c, "y"), device.Out[T](c, "last"), device.In[T](c, "x"), device.In[T](c, "b"), device.In[T](c, "c"), device.In[T](c, "dt"), device.In[T](c, "la"), device.In[T](c, "d"), device.In[T](c, "begin"), s,
 		kernel.SSDFolds{N: c.Fold("n", s.N), Steps: func(n int) kernel.Fold { return c.Fold("steps", n) }})
 }
 
 func runScanBackward[T libm.Float](c *device.Call) {
 	s := scanShape(c)
-	grad := kernel.SSDGradients[T]{X: out[T](c, 0), B: out[T](c, 1), C: out[T](c, 2), DT: out[T](c, 3), LA: out[T](c, 4)}
-	begin := given[T](c, "begin")
-	if begin != nil {
-		grad.Begin = out[T](c, 5)
-	}
-	kernel.SSDBackward(grad, device.Data[T](c.Input("dy")), given[T](c, "dlast"), in[T](c, 0), in[T](c, 1), in[T](c, 2), in[T](c, 3), in[T](c, 4), in[T](c, 5), begin, s,
+	grad := kernel.SSDGradients[T]{X: device.Out[T](c, "dx"), B: device.Out[T](c, "db"), C: device.Out[T](c, "dc"), DT: device.Out[T](c, "ddt"), LA: device.Out[T](c, "dla"), Begin: device.Out[T](c, "dbegin")}
+	kernel.SSDBackward(grad, device.In[T](c, "dy"), device.In[T](c, "dlast"), device.In[T](c, "x"), device.In[T](c, "b"), device.In[T](c, "c"), device.In[T](c, "dt"), device.In[T](c, "la"), device.In[T](c, "d"), device.In[T](c, "begin"), s,
 		kernel.SSDFolds{N: c.Fold("n", s.N), P: c.Fold("p", s.P), State: c.Fold("state", s.P*s.N), Heads: c.Fold("heads", s.H/s.G),
 			Steps: func(n int) kernel.Fold { return c.Fold("steps", n) }})
 }
 
 func runGatedNorm[T libm.Float](c *device.Call) {
-	d := c.In[0].Cols() / c.Out[1].Cols()
-	kernel.GatedNorm(out[T](c, 0), out[T](c, 1), in[T](c, 0), in[T](c, 1), in[T](c, 2), d, T(c.Scalar("eps")), c.Fold("d", d))
+	d := c.Input("x").Cols() / c.Output("rstd").Cols()
+	kernel.GatedNorm(device.Out[T](c, "y"), device.Out[T](c, "rstd"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "w"), d, T(c.Scalar("eps")), c.Fold("d", d))
 }
 
 func runGatedNormBackward[T libm.Float](c *device.Call) {
-	d := c.In[0].Cols() / c.In[4].Cols()
-	kernel.GatedNormBackward(out[T](c, 0), out[T](c, 1), in[T](c, 0), in[T](c, 1), in[T](c, 2), in[T](c, 3), in[T](c, 4), d, c.Fold("d", d))
+	d := c.Input("dy").Cols() / c.Input("rstd").Cols()
+	kernel.GatedNormBackward(device.Out[T](c, "dx"), device.Out[T](c, "dz"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "w"), device.In[T](c, "rstd"), d, c.Fold("d", d))
 }
 
 func runGatedNormWeight[T libm.Float](c *device.Call) {
-	d := c.In[0].Cols() / c.In[3].Cols()
-	kernel.GatedNormWeightBackward(out[T](c, 0), in[T](c, 0), in[T](c, 1), in[T](c, 2), in[T](c, 3), d, c.Fold("rows", c.In[0].Rows()))
+	d := c.Input("dy").Cols() / c.Input("rstd").Cols()
+	kernel.GatedNormWeightBackward(device.Out[T](c, "dw"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "rstd"), d, c.Fold("rows", c.Input("dy").Rows()))
 }

@@ -66,7 +66,7 @@ func (m *Mamba) convolve(dev *device.Device) {
 	c := dev.Open("conv", convolution)
 	c.Read("x", m.xbc)
 	c.Read("w", m.Conv.W)
-	readIf(c, "before", m.before)
+	c.ReadIf("before", m.before)
 	c.Read("bias", m.ConvBias.W)
 	c.ReadScalar("batch", float64(m.Batch))
 	m.conv = c.Write("y", m.xbc.Format, m.xbc.Shape()...)
@@ -126,17 +126,10 @@ func (s *Sequence) read(c *device.Call) {
 	c.Read("dt", s.DT)
 	c.Read("la", s.LA)
 	c.Read("d", s.D)
-	readIf(c, "begin", s.Begin)
+	c.ReadIf("begin", s.Begin)
 	c.ReadScalar("batch", float64(s.Batch))
 	c.ReadScalar("groups", float64(s.Groups))
 	c.ReadScalar("steps", float64(s.X.Rows()/s.Batch*max(s.Parts, 1))) // of a whole sequence
-}
-
-// readIf declares an input that not every rank has.
-func readIf(c *device.Call, name string, t *device.Tensor) {
-	if t != nil {
-		c.Read(name, t)
-	}
 }
 
 // gate is norm(y·silu(z)).
