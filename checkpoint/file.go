@@ -175,13 +175,6 @@ func (t Tensor) At(p state.Place) Tensor {
 	return t
 }
 
-// With is the file with another tensor of the same name as its tensor i.
-func (f *File) With(i int, t Tensor) *File {
-	other := &File{Tensors: slices.Clone(f.Tensors)}
-	other.Tensors[i] = t
-	return other
-}
-
 // Same tells whether two tensors have the same type, shape and bits.
 func (t Tensor) Same(other Tensor) bool {
 	return t.format == other.format && slices.Equal(t.Shape, other.Shape) && bytes.Equal(t.data, other.data)

@@ -50,6 +50,9 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 	case depends(a.Plan) && !oneSchedule: // under one schedule everything arrives alike
 		return "arrival", []string{"the plan depends on arrival: " + a.Plan}
 	}
+	if movesStream(a) != movesStream(b) {
+		return "state", []string{"one of the recomputations moves its stream on, which draws from a copy of its state alone"}
+	}
 	for _, d := range differences {
 		if d.Field == "config.steps" && sigsEqual(a.In, b.In) { // when a run ends reaches a Call through what it reads alone
 			continue
@@ -61,8 +64,23 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 	return "hardware", []string{"same inputs, same plan, same library: nothing the software chose differs"}
 }
 
+// movesStream tells whether a draw of a recomputation leaves its stream in another state than it found it.
+func movesStream(rec *trace.Record) bool {
+	if rec.Kind != "draw" || rec.Phase != "rec" {
+		return false
+	}
+	for _, in := range rec.In {
+		for _, out := range rec.Out {
+			if in.Name == "stream" && out.Name == "stream" && in.Digest != out.Digest {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // planClass goes by what the plans differ in. Which top-k kernel runs is a matter of ties while each
-// breaks them its own way; what a recomputation draws from is one of state.
+// breaks them its own way.
 func planClass(a, b string) (string, []string) {
 	p, errA := reduce.ParsePlan(a)
 	q, errB := reduce.ParsePlan(b)
@@ -76,8 +94,6 @@ func planClass(a, b string) (string, []string) {
 			return "tie", []string{fmt.Sprintf("plans differ in how they break ties: %q and %q", a, b)}
 		case other("ring"), other("communicators"):
 			return "topology", []string{fmt.Sprintf("plans differ in where the ranks stand, or in what else there is: %q and %q", a, b)}
-		case other("handle"):
-			return "state", []string{fmt.Sprintf("plans differ in the random state they draw from: %q and %q", a, b)}
 		}
 	}
 	return "tuner", []string{fmt.Sprintf("plans differ: %q and %q", a, b)}

@@ -189,15 +189,26 @@ func TestClassesOfChoice(t *testing.T) {
 	}
 	require.Equal(t, "tuner", *pair("k:seq/fp32", "k:splitk(4)/fp32").Class)
 	require.Equal(t, "tuner", *pair("k:seq/fp32; tiles:arrival/fp32", "k:splitk(4)/fp32; tiles:arrival/fp32").Class, "both race, by other plans")
-	for _, odd := range [][2]string{{"fused=true", "fused=false"}, {"tie:seq", "tie:reverse"}, {"tie:seq", "tie=low"}, {"handle:seq", "handle=live"}, {"", "tie=low"}, {"k", "k"}} {
+	for _, odd := range [][2]string{{"fused=true", "fused=false"}, {"tie:seq", "tie:reverse"}, {"tie:seq", "tie=low"}, {"", "tie=low"}, {"k", "k"}} {
 		require.NotPanics(t, func() { pair(odd[0], odd[1]) }, "a trace of another maker: %v", odd)
 	}
 	require.Equal(t, "tie", *pair("fused=true; tie=native", "fused=false; tie=native").Class)
 	require.Equal(t, "tie", *pair("fused=true; tie=low", "fused=true; tie=native").Class)
 	require.Equal(t, "tuner", *pair("tie=native; slots=value", "tie=native; slots=index").Class, "slots are no matter of ties")
 	require.Equal(t, "tuner", *pair("fused=true; tie=low", "fused=false; tie=low").Class, "one tie rule for both kernels")
-	require.Equal(t, "state", *pair("handle=copy", "handle=live").Class)
 	require.Equal(t, "hardware", *pair("k:seq/fp32", "k:seq/fp32").Class)
+}
+
+// A recomputation draws from the state that the forward kept, and leaves the stream alone: one of two that does not is the cause.
+func TestARecomputationThatMovesItsStream(t *testing.T) {
+	draw := func(phase string, before, after, mask string) []trace.Record {
+		r := rec("draw", "l", "mask", l("before=1", "stream="+before), l("mask="+mask, "stream="+after))
+		r.Phase = phase
+		return []trace.Record{r}
+	}
+	require.Equal(t, "state", *compare(t, "op", draw("rec", "2", "2", "7"), draw("rec", "2", "3", "8")).Class)
+	require.Equal(t, "hardware", *compare(t, "op", draw("rec", "2", "2", "7"), draw("rec", "2", "2", "8")).Class, "the mask alone")
+	require.Equal(t, "hardware", *compare(t, "op", draw("fwd", "2", "3", "7"), draw("fwd", "2", "4", "7")).Class, "a forward does")
 }
 
 // A recomputation that differs is an origin where nothing deeper is traced, and a consequence of its Calls where they are.

@@ -11,7 +11,7 @@ var mxDoubleQuant = &Cause{
 	Root: "quant.*", Class: "state", verdict: "restore", silent: true,
 	config: quantised("mxfp8"),
 	stop:   3,
-	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"order@quant.layers.1.attn.* step=3 source=dequantised"}}},
+	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"rebuild@quant.layers.1.attn.* step=3 source=dequantised"}}},
 	broken: setting{source: true},
-	cured:  setting{source: true, faults: []string{"order@quant.layers.1.attn.* step=3 source=master"}},
+	cured:  setting{source: false},
 }

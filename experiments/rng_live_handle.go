@@ -17,7 +17,7 @@ var rngLiveHandle = &Cause{
 		c.Model.Dropout, c.Model.Recompute = 0.1, true
 		return c
 	},
-	vary:   [2]variation{{schedule: 1}, {schedule: 1, plans: []string{"*.dropout.mask handle=live"}}},
+	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"live@*.dropout.mask"}}},
 	broken: setting{source: true},
-	cured:  setting{source: true, plans: []string{"*.dropout.mask handle=copy"}},
+	cured:  setting{source: false},
 }

@@ -22,7 +22,7 @@ var scaleRebuild = &Cause{
 	Root: "quant.*", Class: "state", verdict: "restore",
 	config: quantised("mxfp8"),
 	stop:   3,
-	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"order@quant.layers.1.attn.* step=3 source=bf16"}}},
+	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"rebuild@quant.layers.1.attn.* step=3 source=bf16"}}},
 	broken: setting{source: true},
-	cured:  setting{source: true, faults: []string{"order@quant.layers.1.attn.* step=3 source=master"}},
+	cured:  setting{source: false},
 }

@@ -32,6 +32,10 @@ var runKinds = []Kind{
 		"order@*.dprob tiles=arrival sched=dynamic step=3-"},
 	{"alias", "alias@GLOB with=GLOB [step=SET] [rank=R]: the first outputs of the Calls that either names lie in one memory, on all ranks unless R is given",
 		"alias@*.moe.dispatch.a2a with=*.moe.combine.a2a.dx"},
+	{"live", "live@GLOB [step=SET] [rank=R]: recomputations draw masks from their stream as it stands, and move it on, on all ranks unless R is given",
+		"live@*.dropout.mask"},
+	{"rebuild", "rebuild@GLOB source=bf16|dequantised [step=SET] [rank=R]: copies of weights are quantised from the weight rounded to bf16, or from what a copy stands for, on all ranks unless R is given",
+		"rebuild@quant.layers.1.attn.* step=3 source=bf16"},
 }
 
 // Fault is one fault to inject.
@@ -53,6 +57,7 @@ type Fault struct {
 
 	acted, changed int
 	with           string // GLOB of an alias's other Calls
+	source         string // of a rebuild
 	memory         *device.Tensor
 	tenants        []*device.Tensor
 	policy         *tune.Policy
@@ -70,12 +75,6 @@ func (f *Fault) Counts() (acted, changed int) {
 		return f.policy.Calls, f.policy.Hits
 	}
 	return f.acted, f.changed
-}
-
-// Act counts what was done in the fault's name outside of Calls.
-func (f *Fault) Act(acted, changed int) {
-	f.acted += acted
-	f.changed += changed
 }
 
 // act counts one action.
@@ -131,7 +130,7 @@ func (i Injector) around(next device.Runner, rest bool) device.Runner {
 			}
 			f.alias(c)
 		}
-		next(c)
+		replaced(mine, next)(c)
 		for _, f := range mine {
 			switch {
 			case f.Kind == "flip" && f.hits(c):
@@ -141,6 +140,28 @@ func (i Injector) around(next device.Runner, rest bool) device.Runner {
 			}
 		}
 	}
+}
+
+// replaced runs a Call as the first fault that has another way to run it does.
+func replaced(mine []*Fault, next device.Runner) device.Runner {
+	return func(c *device.Call) {
+		for _, f := range mine {
+			switch {
+			case f.Kind == "live" && c.ID.Phase == device.Rec && f.during(c):
+				f.live(c, next)
+				return
+			case f.Kind == "rebuild" && f.during(c):
+				f.rebuild(c, next)
+				return
+			}
+		}
+		next(c)
+	}
+}
+
+// during tells whether the fault names a Call of its steps, in whatever phase and microbatch.
+func (f *Fault) during(c *device.Call) bool {
+	return c.Kind != device.Module && f.names(c) && f.Steps.Has(c.ID.Step)
 }
 
 func (f *Fault) hits(c *device.Call) bool {

@@ -45,7 +45,7 @@ func TestParseRestore(t *testing.T) {
 		"draw@x when=after elem=1": `unknown key "elem": must be one of when, rank`,
 		"set@x value=":             "value: empty: must be KEY=VALUE",
 		"set@x value=1 value=2":    "value: given twice",
-		"lose@x":                   "must be one of flip, order, alias, drop, set, copy, seed, draw",
+		"lose@x":                   "must be one of flip, order, alias, live, rebuild, drop, set, copy, seed, draw",
 	} {
 		_, err := Parse(bad)
 		require.ErrorContains(t, err, want, bad)

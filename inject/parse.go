@@ -16,13 +16,15 @@ import (
 
 // keys are those of every kind but order, whose others are items of a plan.
 var keys = map[string][]string{
-	"flip":  {"step", "rank", "micro", "phase", "out", "elem", "bit", "at"},
-	"alias": {"with", "step", "rank"},
-	"drop":  {"rank"},
-	"set":   {"value", "elem", "rank"},
-	"copy":  {"from", "rank"},
-	"seed":  {"when", "rank"},
-	"draw":  {"when", "rank"},
+	"flip":    {"step", "rank", "micro", "phase", "out", "elem", "bit", "at"},
+	"alias":   {"with", "step", "rank"},
+	"live":    {"step", "rank"},
+	"rebuild": {"source", "step", "rank"},
+	"drop":    {"rank"},
+	"set":     {"value", "elem", "rank"},
+	"copy":    {"from", "rank"},
+	"seed":    {"when", "rank"},
+	"draw":    {"when", "rank"},
 }
 
 // Parse reads KIND@GLOB KEY=VALUE ….
@@ -88,7 +90,7 @@ func (f *Fault) parse(items []pair) error {
 	if f.Restores() {
 		f.Phase = device.Load
 	}
-	must := map[string]string{"alias": "with", "set": "value"}[f.Kind]
+	must := map[string]string{"alias": "with", "set": "value", "rebuild": "source"}[f.Kind]
 	for _, p := range items {
 		if !slices.Contains(keys[f.Kind], p.key) {
 			return fmt.Errorf("unknown key %q: %s", p.key, spell.OneOf(p.key, keys[f.Kind]))
@@ -132,6 +134,10 @@ func (f *Fault) take(key, value string) (err error) {
 	case "phase":
 		if f.Phase, ok = device.ParsePhase(value); !ok {
 			err = fmt.Errorf("%q: %s", value, spell.OneOf(value, device.PhaseNames()))
+		}
+	case "source":
+		if f.source = value; value != rounded && value != dequantised {
+			err = fmt.Errorf("%q: %s", value, spell.OneOf(value, []string{rounded, dequantised}))
 		}
 	case "when":
 		if f.Early = value == "before"; !f.Early && value != "after" {

@@ -2,10 +2,13 @@ package inject
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tidwall/match"
 
+	"firstbit/checkpoint"
 	"firstbit/device"
 )
 
@@ -75,22 +78,34 @@ func (f *Fault) Names(state string) bool {
 	return match.Match(state, f.Glob) || f.with != "" && match.Match(state, f.with)
 }
 
-// Copies tells whether a rank restores a state that another saved, and which one's.
-func (i Injector) Copies(state string) (from *Fault) {
+// File is what this rank restores of the files that ranks saved: its own, with the states that faults take from another's.
+func (i Injector) File(ranks []*checkpoint.File) (*checkpoint.File, error) {
+	own := ranks[i.Rank]
+	file := &checkpoint.File{Tensors: slices.Clone(own.Tensors)}
+	for j, x := range own.Tensors {
+		f := i.copies(x.Name)
+		if f == nil {
+			continue
+		}
+		if f.From >= len(ranks) {
+			return nil, fmt.Errorf("--inject %q: from: %d: must be from 0 to %d, the ranks that were saved", f.Text, f.From, len(ranks)-1)
+		}
+		other, ok := ranks[f.From].Tensor(x.Name)
+		if !ok {
+			return nil, fmt.Errorf("--inject %q: rank %d saved no %s", f.Text, f.From, x.Name)
+		}
+		f.act(!x.Same(other))
+		file.Tensors[j] = other
+	}
+	return file, nil
+}
+
+// copies is the last fault by which a rank restores a state that another saved; nil: none.
+func (i Injector) copies(state string) (from *Fault) {
 	for _, f := range i.Faults {
 		if f.Kind == "copy" && f.on(i.Rank) && match.Match(state, f.Glob) {
 			from = f
 		}
 	}
 	return from
-}
-
-// Around lists the faults that act before a restore, or after it.
-func (i Injector) Around(early bool) (acts []*Fault) {
-	for _, f := range i.Faults {
-		if (f.Kind == "seed" || f.Kind == "draw") && f.on(i.Rank) && f.Early == early {
-			acts = append(acts, f)
-		}
-	}
-	return acts
 }

@@ -107,12 +107,12 @@ func QuantiseWeight(d *device.Device, p *Param) {
 		if q.W != nil {
 			amax(d, q.names[3], p.Master, q.W, true)
 		}
-		quantiseWeight(d, q.names[0], weightScaled, p, q.Fprop)
+		quantiseWeight(d, q.names[0], quantScaled[lowp.E4M3], p, q.Fprop)
 	case MXFP8:
-		quantiseWeight(d, q.names[1], weightMXColumns[q.rule()], p, q.Fprop)
-		quantiseWeight(d, q.names[2], weightMXRows[q.rule()], p, q.Dgrad)
+		quantiseWeight(d, q.names[1], quantMXColumns[q.rule()], p, q.Fprop)
+		quantiseWeight(d, q.names[2], quantMXRows[q.rule()], p, q.Dgrad)
 	case NVFP4:
-		quantiseWeight(d, q.names[0], weightNVSquare, p, q.Fprop)
+		quantiseWeight(d, q.names[0], quantNVSquare, p, q.Fprop)
 	}
 }
 
@@ -123,7 +123,6 @@ func quantiseWeight(d *device.Device, label string, k *device.Kernel, p *Param, 
 	}
 	c := d.OpenKind(kind, label, k)
 	c.Read("x", p.Master)
-	c.Read("w", p.W)
 	if p.Quant.W != nil {
 		c.Read("scale", p.Quant.W.Scale)
 	}

@@ -20,6 +20,7 @@ var (
 	quantMXRows    = [2]*device.Kernel{planned("quantise.mx.rows", "rule=up|floor", runMXRows), planned("quantise.mx.rows", "rule=floor|up", runMXRows)}
 	quantMXColumns = [2]*device.Kernel{planned("quantise.mx.columns", "rule=up|floor", runMXColumns), planned("quantise.mx.columns", "rule=floor|up", runMXColumns)}
 	quantNVRows    = &device.Kernel{Name: "quantise.nvfp4.rows", Run: runNVRows}
+	quantNVSquare  = &device.Kernel{Name: "quantise.nvfp4.square", Run: runNVSquare}
 	quantNVColumns = &device.Kernel{Name: "quantise.nvfp4.columns", Fixed: reduce.MustPlan("hadamard:seq/fp32"), Run: runNVColumns}
 )
 

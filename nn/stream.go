@@ -7,7 +7,6 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
-	"firstbit/reduce"
 	"firstbit/rng"
 )
 
@@ -59,15 +58,12 @@ type Mask struct {
 	before, value *device.Tensor // the stream's state before the forward's draw; the mask
 }
 
-// What a recomputation draws from: a copy of the state that the forward found, or by mistake
-// the stream as it stands now.
 var (
-	handle      = reduce.MustPlan("handle=copy|live")
 	dropoutMask = &maskKernels{
-		stream:  &device.Kernel{Name: "dropout.mask", Fixed: handle, Run: runMask(keepOrDrop)},
+		stream:  &device.Kernel{Name: "dropout.mask", Run: runMask(keepOrDrop)},
 		indexed: &device.Kernel{Name: "dropout.indexed", Run: runIndexed("dropout", keepOrDrop)}}
 	jitterMask = &maskKernels{
-		stream:  &device.Kernel{Name: "jitter.mask", Fixed: handle, Run: runMask(jitter)},
+		stream:  &device.Kernel{Name: "jitter.mask", Run: runMask(jitter)},
 		indexed: &device.Kernel{Name: "jitter.indexed", Run: runIndexed("jitter", jitter)}}
 	mulKernel = &device.Kernel{Name: "mul", Run: device.Width(runMul[float32], runMul[float64])}
 )
@@ -140,25 +136,24 @@ func (m *Mask) multiply(d *device.Device, label string, x *device.Tensor) *devic
 	return y
 }
 
-// runMask fills a mask, element by element, from the state that the plan and the phase say.
+// runMask fills a mask, an element a draw: from the stream, which it moves on, or in a recomputation from the copy that the forward made of
+// its state.
 func runMask(value func(u, rate float64) float64) func(*device.Call) {
 	return func(c *device.Call) {
-		live := c.Input("stream")
-		again := c.ID.Phase == device.Rec
-		from := live
-		switch {
-		case !again:
-			copy(c.Output("before").I32(), live.I32())
-		case c.Plan.Choice("handle") == "copy":
+		stream, again := c.Input("stream"), c.ID.Phase == device.Rec
+		from := stream
+		if again {
 			from = c.Input("before")
+		} else {
+			copy(c.Output("before").I32(), stream.I32())
 		}
 		s := ReadState("", from)
 		mask, rate := c.Out[0].Tensor, c.Scalar("rate")
 		for i := range mask.Len() {
 			mask.Set(i, value(s.Float64(), rate))
 		}
-		if from == live {
-			WriteState(s, live)
+		if !again {
+			WriteState(s, stream)
 		}
 	}
 }

@@ -140,7 +140,9 @@ func (s sought) why() string {
 const elsewhere = "what it names is not in its steps, microbatch and ranks"
 
 // everyPhase tells whether the fault acts in whatever phase.
-func (s sought) everyPhase() bool { return s.Kind == "order" || s.Kind == "alias" }
+func (s sought) everyPhase() bool {
+	return slices.Contains([]string{"order", "alias", "live", "rebuild"}, s.Kind)
+}
 
 // acts tells whether a Call is of a kind that the fault acts on.
 func (s sought) acts(c *device.Call) bool {

@@ -18,7 +18,6 @@ func TestPlansThatDoNotFit(t *testing.T) {
 		"*.ssm.scan chunk=x":             "chunk=x: must be a number from 1 to",
 		"*.ssm.scan chunk:seq":           `plan has no reduction "chunk"`,
 		"*.ssm.scan heads:seq":           `plan has no reduction "heads": this kernel's plan is n:seq/fp32; steps:seq/fp32; chunk=16`,
-		"*.dropout.mask handle=foo":      "handle=foo: must be copy or live",
 		"*.router.topk* slots=foo":       "slots=foo: must be value or index",
 		"*.router.topk* sort=maybe":      "sort=maybe: must be false or true",
 		"*.router.topk tie=foo":          "tie=foo: must be native or low",
@@ -40,7 +39,7 @@ func TestPlansThatDoNotFit(t *testing.T) {
 			require.ErrorContains(t, err, want, "as a fault")
 		}
 	}
-	for _, plan := range []string{"*.ssm.scan chunk=1048576", "*.router.topk tie=low; slots=index; sort=true", "*.dropout.mask handle=live",
+	for _, plan := range []string{"*.ssm.scan chunk=1048576", "*.router.topk tie=low; slots=index; sort=true",
 		"*.ssm.scan.dx heads:arrival; state:reverse", "*.ssm.scan n:splitk(2,given(1 0))", "layers.*.attn.wq k:reverse"} {
 		o, err := Run(Spec{Config: c, Plans: []string{plan}, Strict: true})
 		require.NoError(t, err, plan)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/match"
-
 	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
@@ -173,15 +171,14 @@ func (r *session) restore(c *checkpoint.Checkpoint, whole *checkpoint.Whole, ran
 		return c.Bad(rank, err)
 	}
 	if whole == nil {
-		if file, err = r.copied(c, rank); err != nil {
+		if file, err = r.injector.File(c.Ranks); err != nil {
 			return err
 		}
 	}
-	r.around(c.Step, true)
-	if err := r.trainer.Restore(c.Step, file); err != nil {
+	err = r.injector.Around(r.device, c.Step, r.trainer.States(), func() error { return r.trainer.Restore(c.Step, file) })
+	if err != nil {
 		return r.restored(c, rank, err)
 	}
-	r.around(c.Step, false)
 	return nil
 }
 
@@ -196,41 +193,4 @@ func (r *session) restored(c *checkpoint.Checkpoint, rank int, err error) error 
 		}
 	}
 	return c.Bad(rank, err)
-}
-
-func (r *session) around(step int, early bool) {
-	for _, f := range r.injector.Around(early) {
-		match := func(state string) bool { return match.Match(state, f.Glob) }
-		switch f.Kind {
-		case "seed":
-			f.Act(r.trainer.Reseed(step, match))
-		case "draw":
-			f.Act(r.trainer.DrawOnce(step, match))
-		}
-	}
-}
-
-// copied is a rank's file with the states that faults take from another's.
-func (r *session) copied(c *checkpoint.Checkpoint, rank int) (*checkpoint.File, error) {
-	file := c.Ranks[rank]
-	for i, x := range file.Tensors {
-		f := r.injector.Copies(x.Name)
-		if f == nil {
-			continue
-		}
-		if f.From >= len(c.Ranks) {
-			return nil, fmt.Errorf("--inject %q: from: %d: must be from 0 to %d, the ranks that were saved", f.Text, f.From, len(c.Ranks)-1)
-		}
-		other, ok := c.Ranks[f.From].Tensor(x.Name)
-		if !ok {
-			return nil, fmt.Errorf("--inject %q: rank %d saved no %s", f.Text, f.From, x.Name)
-		}
-		changed := 0
-		if !x.Same(other) {
-			changed = 1
-		}
-		f.Act(1, changed)
-		file = file.With(i, other)
-	}
-	return file, nil
 }

@@ -113,7 +113,7 @@ func TestBadInput(t *testing.T) {
 		{"train --trace " + dir + "/t2 --trace-steps 5-2", "list of numbers and ranges"},
 		{"train --profile gpu", "must be one of cpu, mem, trace"},
 		{"train --inject flip", "must be KIND@GLOB"},
-		{"train --inject melt@x", "must be one of flip, order, alias, drop, set, copy, seed, draw"},
+		{"train --inject melt@x", "must be one of flip, order, alias, live, rebuild, drop, set, copy, seed, draw"},
 		{"train --inject flip@x;bit=99", "from 0 to 63"},
 		{"train --inject flip@x;speed=9", "unknown key"},
 		{"train --inject order@x;tiles", "must be KEY=VALUE"},

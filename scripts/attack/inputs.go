@@ -163,19 +163,19 @@ func (x *inputAttack) corpus(t *trial) (name string, err error) {
 
 // faultKeys are the keys of each kind of fault.
 var faultKeys = map[string][]string{
-	"flip": {"step", "rank", "micro", "phase", "out", "elem", "bit", "at"}, "order": {"step", "tiles", "sched", "k", "tokens", "ranks"}, "alias": {"with", "step", "rank"},
+	"flip": {"step", "rank", "micro", "phase", "out", "elem", "bit", "at"}, "order": {"step", "tiles", "sched", "k", "tokens", "ranks"}, "alias": {"with", "step", "rank"}, "live": {"step", "rank"}, "rebuild": {"source", "step", "rank"},
 	"drop": {"rank"}, "set": {"value", "elem", "rank"}, "copy": {"from", "rank"}, "seed": {"when", "rank"}, "draw": {"when", "rank"},
 }
 
 // faultValues are values of a key that mean something; others are numbers.
 var faultValues = map[string][]string{
-	"phase": {"init", "fwd", "bwd", "opt", "load"}, "at": {"rest"}, "when": {"before", "after"}, "sched": {"dynamic", "static", "each"},
+	"phase": {"init", "fwd", "bwd", "opt", "load"}, "at": {"rest"}, "source": {"bf16", "dequantised"}, "when": {"before", "after"}, "sched": {"dynamic", "static", "each"},
 	"tiles": {"reverse", "arrival", "perm(3)", "given(1 0)"}, "k": {"reverse", "lanes(4)", "splitk(1000)"}, "tokens": {"arrival", "blocked(9)"}, "ranks": {"reverse", "ring(2)"},
 }
 
 // fault is a fault of a kind, some of whose numbers nobody meant. A run that continues has those of restores.
 func (x *inputAttack) fault(r *rand.Rand, resumed bool) string {
-	kind, names := pick(r, []string{"flip", "flip", "order", "alias"}), x.names
+	kind, names := pick(r, []string{"flip", "flip", "order", "alias", "live", "rebuild"}), x.names
 	if resumed {
 		kind, names = pick(r, []string{"drop", "set", "set", "copy", "seed", "draw"}), x.states
 	}
@@ -191,7 +191,7 @@ func (x *inputAttack) fault(r *rand.Rand, resumed bool) string {
 	}
 	text := kind + "@" + glob()
 	for i, key := range faultKeys[kind] {
-		needed := i == 0 && (key == "with" || key == "value")
+		needed := i == 0 && (key == "with" || key == "value" || key == "source")
 		if !needed && r.IntN(3) > 0 {
 			continue
 		}
