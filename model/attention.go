@@ -28,9 +28,10 @@ type Attention struct {
 }
 
 var (
-	attention = &device.Kernel{Name: "attention", Fixed: reduce.MustPlan("p:seq/fp32; keys:seq/fp32"),
-		Run: device.Width(runAttention[float32], runAttention[float64])}
-	attentionBackward = &device.Kernel{Name: "attention.bwd",
+	attention = &device.Kernel{Name: "attention", In: device.Names("q k v"), Scalars: device.Names("batch heads kv_heads first?"), Out: device.Names("o probs"),
+		Fixed: reduce.MustPlan("p:seq/fp32; keys:seq/fp32"),
+		Run:   device.Width(runAttention[float32], runAttention[float64])}
+	attentionBackward = &device.Kernel{Name: "attention.bwd", In: device.Names("do q k v probs"), Scalars: device.Names("batch heads kv_heads first?"), Out: device.Names("dq dk dv"),
 		Fixed:     reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
 		Fast:      reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4,arrival)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
 		Canonical: reduce.MustPlan("by=segment"), // so that the queries of a context-parallel rank are a subtree
@@ -125,14 +126,14 @@ func shapeOf(c *device.Call, q, k *device.Tensor) kernel.AttentionShape {
 }
 
 func runAttention[T libm.Float](c *device.Call) {
-	s := shapeOf(c, c.In[0].Tensor, c.In[1].Tensor)
+	s := shapeOf(c, c.Input("q"), c.Input("k"))
 	folds := kernel.AttentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T)}
-	kernel.Attention(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](c.In[0].Tensor),
-		device.Data[T](c.In[1].Tensor), device.Data[T](c.In[2].Tensor), s, scaleOf[T](s), folds)
+	kernel.Attention(device.Out[T](c, "o"), device.Out[T](c, "probs"), device.In[T](c, "q"),
+		device.In[T](c, "k"), device.In[T](c, "v"), s, scaleOf[T](s), folds)
 }
 
 func runAttentionBackward[T libm.Float](c *device.Call) {
-	s := shapeOf(c, c.In[1].Tensor, c.In[2].Tensor)
+	s := shapeOf(c, c.Input("q"), c.Input("k"))
 	run := s.Queries // that follow one another in dk and dv
 	if c.Plan.Choice("by") == "segment" {
 		run = segmentOf(s)
@@ -141,9 +142,7 @@ func runAttentionBackward[T libm.Float](c *device.Call) {
 	if run < s.Queries {
 		folds.Segments = c.Fold("segments", s.Queries/run)
 	}
-	in := func(i int) []T { return device.Data[T](c.In[i].Tensor) }
-	out := func(i int) []T { return device.Data[T](c.Out[i].Tensor) }
-	kernel.AttentionBackward(out(0), out(1), out(2), in(0), in(1), in(2), in(3), in(4), s, scaleOf[T](s), folds)
+	kernel.AttentionBackward(device.Out[T](c, "dq"), device.Out[T](c, "dk"), device.Out[T](c, "dv"), device.In[T](c, "do"), device.In[T](c, "q"), device.In[T](c, "k"), device.In[T](c, "v"), device.In[T](c, "probs"), s, scaleOf[T](s), folds)
 }
 
 // segmentOf is the queries of a segment: an eighth of the sequence, or one where that does not cut what the rank has.

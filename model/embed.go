@@ -21,11 +21,15 @@ type Embedding struct {
 }
 
 var (
-	localIDs          = &device.Kernel{Name: "local_ids", Run: runLocalIDs}
-	embedding         = &device.Kernel{Name: "embedding", Run: device.Width(runEmbedding[float32], runEmbedding[float64])}
-	embeddingPart     = &device.Kernel{Name: "embedding", Run: device.Width(runEmbeddingPart[float32], runEmbeddingPart[float64])}
-	embeddingBackward = &device.Kernel{Name: "embedding.bwd", Fixed: reduce.MustPlan("tokens:seq/fp32; cut=present|all"),
-		Fast: reduce.MustPlan("tokens:arrival/fp32; cut=present|all"), Tokens: "tokens", Canonical: reduce.MustPlan("cut=all"),
+	localIDs = &device.Kernel{Name: "local_ids", In: device.Names("ids"), Scalars: device.Names("first"), Out: device.Names("y"),
+		Run: runLocalIDs}
+	embedding = &device.Kernel{Name: "embedding", In: device.Names("w ids"), Out: device.Names("y"),
+		Run: device.Width(runEmbedding[float32], runEmbedding[float64])}
+	embeddingPart = &device.Kernel{Name: "embedding", In: device.Names("w ids"), Out: device.Names("y"),
+		Run: device.Width(runEmbeddingPart[float32], runEmbeddingPart[float64])}
+	embeddingBackward = &device.Kernel{Name: "embedding.bwd", In: device.Names("dy ids"), Out: device.Names("dw"),
+		Fixed: reduce.MustPlan("tokens:seq/fp32; cut=present|all"),
+		Fast:  reduce.MustPlan("tokens:arrival/fp32; cut=present|all"), Tokens: "tokens", Canonical: reduce.MustPlan("cut=all"),
 		Run: device.Width(runEmbeddingBackward[float32], runEmbeddingBackward[float64])}
 )
 
@@ -56,7 +60,7 @@ func (e *Embedding) local(dev *device.Device, ids *device.Tensor) *device.Tensor
 }
 
 func runLocalIDs(c *device.Call) {
-	kernel.LocalIDs(c.Out[0].I32(), c.In[0].I32(), int32(c.Scalar("first")))
+	kernel.LocalIDs(c.Output("y").I32(), c.Input("ids").I32(), int32(c.Scalar("first")))
 }
 
 // Backward adds the gradients of repeated tokens by the plan.
@@ -71,17 +75,17 @@ func (e *Embedding) Backward(dev *device.Device, dy *device.Tensor) {
 }
 
 func runEmbedding[T libm.Float](c *device.Call) {
-	w := c.In[0].Tensor
-	kernel.Embedding(device.Data[T](c.Out[0].Tensor), device.Data[T](w), c.In[1].I32(), w.Cols())
+	w := c.Input("w")
+	kernel.Embedding(device.Out[T](c, "y"), device.Data[T](w), c.Input("ids").I32(), w.Cols())
 }
 
 func runEmbeddingPart[T libm.Float](c *device.Call) {
-	w := c.In[0].Tensor
-	kernel.EmbeddingPart(device.Data[T](c.Out[0].Tensor), device.Data[T](w), c.In[1].I32(), w.Cols())
+	w := c.Input("w")
+	kernel.EmbeddingPart(device.Out[T](c, "y"), device.Data[T](w), c.Input("ids").I32(), w.Cols())
 }
 
 func runEmbeddingBackward[T libm.Float](c *device.Call) {
-	dw, dy, ids, d := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), c.In[1].I32(), c.In[0].Cols()
+	dw, dy, ids, d := device.Out[T](c, "dw"), device.In[T](c, "dy"), c.Input("ids").I32(), c.Input("dy").Cols()
 	if c.Plan.Choice("cut") == "all" {
 		kernel.EmbeddingBackwardAll(dw, dy, ids, d, c.Fold("tokens", len(ids)))
 		return

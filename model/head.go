@@ -25,16 +25,22 @@ type Head struct {
 }
 
 var (
-	crossEntropy = &device.Kernel{Name: "cross_entropy", Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
+	crossEntropy = &device.Kernel{Name: "cross_entropy", In: device.Names("logits targets"), Out: device.Names("loss lse"),
+		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
 		Run: device.Width(runLoss[float32], runLoss[float64])}
-	crossEntropyBackward = &device.Kernel{Name: "cross_entropy.bwd", Run: device.Width(runLossBackward[float32], runLossBackward[float64])}
-	sumKernel            = &device.Kernel{Name: "sum", Fixed: reduce.MustPlan("tokens:seq/fp32"), Tokens: "tokens", Run: device.Width(runSum[float32], runSum[float64])}
+	crossEntropyBackward = &device.Kernel{Name: "cross_entropy.bwd", In: device.Names("logits lse targets"), Scalars: device.Names("scale first?"), Out: device.Names("dlogits"),
+		Run: device.Width(runLossBackward[float32], runLossBackward[float64])}
+	sumKernel = &device.Kernel{Name: "sum", In: device.Names("loss"), Out: device.Names("sum"),
+		Fixed: reduce.MustPlan("tokens:seq/fp32"), Tokens: "tokens", Run: device.Width(runSum[float32], runSum[float64])}
 
 	// The cross-entropy in pieces between which ranks with parts of the vocabulary meet.
-	rowMax           = &device.Kernel{Name: "row_max", Run: device.Width(runRowMax[float32], runRowMax[float64])}
-	crossEntropyPart = &device.Kernel{Name: "cross_entropy.part", Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
+	rowMax = &device.Kernel{Name: "row_max", In: device.Names("logits"), Out: device.Names("max"),
+		Run: device.Width(runRowMax[float32], runRowMax[float64])}
+	crossEntropyPart = &device.Kernel{Name: "cross_entropy.part", In: device.Names("logits max targets"), Scalars: device.Names("first?"), Out: device.Names("sum target"),
+		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
 		Run: device.Width(runLossPart[float32], runLossPart[float64])}
-	crossEntropyJoin = &device.Kernel{Name: "cross_entropy.join", Run: device.Width(runLossJoin[float32], runLossJoin[float64])}
+	crossEntropyJoin = &device.Kernel{Name: "cross_entropy.join", In: device.Names("max sum target targets"), Out: device.Names("loss lse"),
+		Run: device.Width(runLossJoin[float32], runLossJoin[float64])}
 )
 
 // Forward returns the sum of the tokens' losses, in nats.
@@ -127,40 +133,31 @@ func (h *Head) Backward(dev *device.Device, scale float64) *device.Tensor {
 }
 
 func runLoss[T libm.Float](c *device.Call) {
-	l := c.In[0].Tensor
-	kernel.CrossEntropy(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](l), c.In[1].I32(), l.Cols(), c.Fold("vocab", l.Cols()))
+	l := c.Input("logits")
+	kernel.CrossEntropy(device.Out[T](c, "loss"), device.Out[T](c, "lse"), device.Data[T](l), c.Input("targets").I32(), l.Cols(), c.Fold("vocab", l.Cols()))
 }
 
 func runLossBackward[T libm.Float](c *device.Call) {
-	l := c.In[0].Tensor
-	kernel.CrossEntropyBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](l), device.Data[T](c.In[1].Tensor), c.In[2].I32(), l.Cols(), firstOf(c), T(c.Scalar("scale")))
-}
-
-// firstOf is the token of the first logit: 0 unless a rank has part of the vocabulary.
-func firstOf(c *device.Call) int {
-	if s := c.Scalars; len(s) > 0 && s[len(s)-1].Name == "first" {
-		return int(s[len(s)-1].Value) // fits: it was a token
-	}
-	return 0
+	l := c.Input("logits")
+	kernel.CrossEntropyBackward(device.Out[T](c, "dlogits"), device.Data[T](l), device.In[T](c, "lse"), c.Input("targets").I32(), l.Cols(), int(c.Scalar("first")), T(c.Scalar("scale")))
 }
 
 func runRowMax[T libm.Float](c *device.Call) {
-	l := c.In[0].Tensor
-	kernel.RowMax(device.Data[T](c.Out[0].Tensor), device.Data[T](l), l.Cols())
+	l := c.Input("logits")
+	kernel.RowMax(device.Out[T](c, "max"), device.Data[T](l), l.Cols())
 }
 
 func runLossPart[T libm.Float](c *device.Call) {
-	l := c.In[0].Tensor
-	kernel.CrossEntropyPart(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](l), device.Data[T](c.In[1].Tensor),
-		c.In[2].I32(), l.Cols(), firstOf(c), c.Fold("vocab", l.Cols()))
+	l := c.Input("logits")
+	kernel.CrossEntropyPart(device.Out[T](c, "sum"), device.Out[T](c, "target"), device.Data[T](l), device.In[T](c, "max"),
+		c.Input("targets").I32(), l.Cols(), int(c.Scalar("first")), c.Fold("vocab", l.Cols()))
 }
 
 func runLossJoin[T libm.Float](c *device.Call) {
-	in := func(i int) []T { return device.Data[T](c.In[i].Tensor) }
-	kernel.CrossEntropyJoin(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), in(0), in(1), in(2), c.In[3].I32())
+	kernel.CrossEntropyJoin(device.Out[T](c, "loss"), device.Out[T](c, "lse"), device.In[T](c, "max"), device.In[T](c, "sum"), device.In[T](c, "target"), c.Input("targets").I32())
 }
 
 func runSum[T libm.Float](c *device.Call) {
-	x := c.In[0].Tensor
-	device.Data[T](c.Out[0].Tensor)[0] = kernel.Sum(c.Fold("tokens", x.Len()), device.Data[T](x), 1)
+	x := c.Input("loss")
+	device.Out[T](c, "sum")[0] = kernel.Sum(c.Fold("tokens", x.Len()), device.Data[T](x), 1)
 }

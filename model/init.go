@@ -19,7 +19,9 @@ type initializer struct {
 	value  func(s *rng.Stream, a, b float64) float64
 }
 
-func draws(name string) *device.Kernel { return &device.Kernel{Name: name} }
+func draws(name string) *device.Kernel {
+	return &device.Kernel{Name: name, Scalars: device.Names("a b"), Out: device.Names("w master?")}
+}
 
 var (
 	weight  = initializer{kernel: draws("normal"), decay: true, value: normal} // a: the standard deviation, set by the config

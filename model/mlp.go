@@ -19,8 +19,10 @@ type MLP struct {
 }
 
 var (
-	relu2         = &device.Kernel{Name: "relu2", Run: device.Width(runReLU2[float32], runReLU2[float64])}
-	relu2Backward = &device.Kernel{Name: "relu2.bwd", Run: device.Width(runReLU2Backward[float32], runReLU2Backward[float64])}
+	relu2 = &device.Kernel{Name: "relu2", In: device.Names("x"), Out: device.Names("y"),
+		Run: device.Width(runReLU2[float32], runReLU2[float64])}
+	relu2Backward = &device.Kernel{Name: "relu2.bwd", In: device.Names("dy x"), Out: device.Names("dx"),
+		Run: device.Width(runReLU2Backward[float32], runReLU2Backward[float64])}
 )
 
 // Forward is the layer.
@@ -58,9 +60,9 @@ func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
 func (m *MLP) Params() []*nn.Param { return []*nn.Param{m.W1, m.W2} }
 
 func runReLU2[T libm.Float](c *device.Call) {
-	kernel.ReLU2(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor))
+	kernel.ReLU2(device.Out[T](c, "y"), device.In[T](c, "x"))
 }
 
 func runReLU2Backward[T libm.Float](c *device.Call) {
-	kernel.ReLU2Backward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor))
+	kernel.ReLU2Backward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "x"))
 }

@@ -190,7 +190,7 @@ func (m *Model) Reads() bool { return m.first || m.last }
 // The scopes of layers, and of depths of multi-token prediction.
 var layerScopes, depthScopes = device.NewLabels("layers."), device.NewLabels("mtp.")
 
-var moduleKernel = &device.Kernel{Name: "module"}
+var moduleKernel = &device.Kernel{Name: "module", In: device.Names("x"), Out: device.Names("y")}
 
 // module marks a layer's boundary: what went in and what came out.
 func module(dev *device.Device, label string, x, y *device.Tensor) {
@@ -201,7 +201,8 @@ func module(dev *device.Device, label string, x, y *device.Tensor) {
 }
 
 // Total is loss = lm/tokens + Σ aux/micro + Σ z/micro for reporting, each sum in layer order.
-var total = &device.Kernel{Name: "sum", Fixed: reduce.MustPlan("parts:seq/fp32"), Run: device.Width(runTotal[float32], runTotal[float64])}
+var total = &device.Kernel{Name: "sum", In: device.Names("part..."), Scalars: device.Names("scale"), Out: device.Names("y"),
+	Fixed: reduce.MustPlan("parts:seq/fp32"), Run: device.Width(runTotal[float32], runTotal[float64])}
 
 // Reduce adds one-element tensors in the given order and multiplies by scale.
 func Reduce(dev *device.Device, label string, parts []*device.Tensor, scale float64, f lowp.Format) *device.Tensor {
@@ -216,7 +217,7 @@ func Reduce(dev *device.Device, label string, parts []*device.Tensor, scale floa
 }
 
 func runTotal[T libm.Float](c *device.Call) {
-	f := c.Fold("parts", len(c.In))
-	sum := kernel.Run(f, func(i int) T { return device.Data[T](c.In[i].Tensor)[0] })
-	device.Data[T](c.Out[0].Tensor)[0] = T(sum * T(c.Scalar("scale")))
+	parts := c.Inputs("part")
+	sum := kernel.Run(c.Fold("parts", len(parts)), func(i int) T { return device.Data[T](parts[i].Tensor)[0] })
+	device.Out[T](c, "y")[0] = T(sum * T(c.Scalar("scale")))
 }

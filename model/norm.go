@@ -17,11 +17,14 @@ type RMSNorm struct {
 }
 
 var (
-	rmsnorm = &device.Kernel{Name: "rmsnorm", Fixed: reduce.MustPlan("d:seq/fp32"),
-		Run: device.Width(runNorm[float32], runNorm[float64])}
-	rmsnormBackward = &device.Kernel{Name: "rmsnorm.bwd", Fixed: reduce.MustPlan("d:seq/fp32"),
-		Run: device.Width(runNormBackward[float32], runNormBackward[float64])}
-	rmsnormWeight = &device.Kernel{Name: "rmsnorm.wgrad", Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
+	rmsnorm = &device.Kernel{Name: "rmsnorm", In: device.Names("x w"), Scalars: device.Names("eps"), Out: device.Names("y rstd"),
+		Fixed: reduce.MustPlan("d:seq/fp32"),
+		Run:   device.Width(runNorm[float32], runNorm[float64])}
+	rmsnormBackward = &device.Kernel{Name: "rmsnorm.bwd", In: device.Names("dy x w rstd"), Out: device.Names("dx"),
+		Fixed: reduce.MustPlan("d:seq/fp32"),
+		Run:   device.Width(runNormBackward[float32], runNormBackward[float64])}
+	rmsnormWeight = &device.Kernel{Name: "rmsnorm.wgrad", In: device.Names("dy x rstd"), Out: device.Names("dw"),
+		Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runNormWeight[float32], runNormWeight[float64])}
 )
@@ -60,19 +63,19 @@ func (n *RMSNorm) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor
 }
 
 func runNorm[T libm.Float](c *device.Call) {
-	d := c.In[0].Cols()
-	kernel.RMSNorm(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](c.In[0].Tensor),
-		device.Data[T](c.In[1].Tensor), d, T(c.Scalar("eps")), c.Fold("d", d))
+	d := c.Input("x").Cols()
+	kernel.RMSNorm(device.Out[T](c, "y"), device.Out[T](c, "rstd"), device.In[T](c, "x"),
+		device.In[T](c, "w"), d, T(c.Scalar("eps")), c.Fold("d", d))
 }
 
 func runNormBackward[T libm.Float](c *device.Call) {
-	d := c.In[0].Cols()
-	kernel.RMSNormBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor),
-		device.Data[T](c.In[2].Tensor), device.Data[T](c.In[3].Tensor), d, c.Fold("d", d))
+	d := c.Input("dy").Cols()
+	kernel.RMSNormBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "x"),
+		device.In[T](c, "w"), device.In[T](c, "rstd"), d, c.Fold("d", d))
 }
 
 func runNormWeight[T libm.Float](c *device.Call) {
-	d := c.In[0].Cols()
-	kernel.RMSNormWeightBackward(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor),
-		device.Data[T](c.In[2].Tensor), d, c.Fold("rows", c.In[0].Rows()))
+	d := c.Input("dy").Cols()
+	kernel.RMSNormWeightBackward(device.Out[T](c, "dw"), device.In[T](c, "dy"), device.In[T](c, "x"),
+		device.In[T](c, "rstd"), d, c.Fold("rows", c.Input("dy").Rows()))
 }

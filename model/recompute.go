@@ -38,7 +38,7 @@ func (r runner) backward(dev *device.Device, blocks []*Block, from int, dy *devi
 	return dy
 }
 
-var recomputeKernel = &device.Kernel{Name: "recompute"}
+var recomputeKernel = &device.Kernel{Name: "recompute", In: device.Names("fwd"), Out: device.Names("rec")}
 
 // recomputed shows what the forward made beside what was made again; they must be equal.
 func recomputed(dev *device.Device, forward, again *device.Tensor) {

@@ -5,7 +5,8 @@ import (
 	"firstbit/lowp"
 )
 
-var rollKernel = &device.Kernel{Name: "roll", Run: runRoll}
+var rollKernel = &device.Kernel{Name: "roll", In: device.Names("tokens targets"), Scalars: device.Names("by"), Out: device.Names("ids labels"),
+	Run: runRoll}
 
 // roll shifts the tokens and targets of every sequence by a number of steps. What comes in at
 // the end is token 0 without a target.
@@ -24,8 +25,8 @@ func roll(dev *device.Device, tokens, targets *device.Tensor, by int) (ids, labe
 }
 
 func runRoll(c *device.Call) {
-	by, t := int(c.Scalar("by")), c.In[0].Cols()
-	tokens, targets, ids, labels := c.In[0].I32(), c.In[1].I32(), c.Out[0].I32(), c.Out[1].I32()
+	by, t := int(c.Scalar("by")), c.Input("tokens").Cols()
+	tokens, targets, ids, labels := c.Input("tokens").I32(), c.Input("targets").I32(), c.Output("ids").I32(), c.Output("labels").I32()
 	for i := range ids {
 		ids[i], labels[i] = 0, -1
 		if i%t+by < t {
@@ -34,7 +35,7 @@ func runRoll(c *device.Call) {
 	}
 }
 
-var contextKernel = &device.Kernel{Name: "slice", Run: runContext}
+var contextKernel = &device.Kernel{Name: "slice", In: device.Names("x"), Scalars: device.Names("part"), Out: device.Names("y"), Run: runContext}
 
 // context is the rank's steps of every sequence.
 //
@@ -53,7 +54,7 @@ func (m *Model) context(dev *device.Device, label string, x *device.Tensor) *dev
 }
 
 func runContext(c *device.Call) {
-	x, y := c.In[0].Tensor, c.Out[0].Tensor
+	x, y := c.Input("x"), c.Output("y")
 	t, part := x.Cols(), y.Cols()
 	from := int(c.Scalar("part")) * part
 	for b := range x.Rows() {
