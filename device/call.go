@@ -6,6 +6,7 @@ import (
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/reduce"
+	"firstbit/state"
 )
 
 // Kernel is one entry of the library: what a Call runs, and the Plans it may run by.
@@ -98,6 +99,9 @@ type Call struct {
 	Shards  int // how many ranks the Kernel's Sharded reduction is cut over, of which this Call adds one part
 	Library string
 	Probe   func(Partial) // nil unless watched at kernel level
+
+	// State is the piece of the run's state that the Call shows or restores; nil: it is another Call.
+	State *state.Item
 
 	// Whole is the memory in which lie the tensors that a collective adds or gathers as one; nil: it has one of them.
 	Whole *Tensor

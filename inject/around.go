@@ -5,7 +5,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
-	"firstbit/train"
+	"firstbit/state"
 )
 
 var (
@@ -15,10 +15,10 @@ var (
 
 // Around restores a rank's states after a step, with what programs do to random streams before and after a restore. A restore that comes
 // later undoes it.
-func (i Injector) Around(dev *device.Device, step int, states []train.State, restore func() error) error {
+func (i Injector) Around(dev *device.Device, step int, states []device.Held, restore func() error) error {
 	var streams []stream
 	for _, s := range states {
-		if train.IsStream(s.Name) {
+		if s.Role == state.RandomStream {
 			streams = append(streams, newStream(s))
 		}
 	}
@@ -32,11 +32,11 @@ func (i Injector) Around(dev *device.Device, step int, states []train.State, res
 
 // stream is a random stream of a run that continues.
 type stream struct {
-	train.State
+	device.Held
 	seeded *device.Tensor // its state at the run's beginning
 }
 
-func newStream(s train.State) stream {
+func newStream(s device.Held) stream {
 	seeded := device.NewTensor(s.Format, s.Shape()...)
 	seeded.CopyFrom(s.Tensor)
 	return stream{s, seeded}
@@ -65,7 +65,7 @@ func (i Injector) disturb(dev *device.Device, step int, streams []stream, early 
 
 // seed seeds the stream as at the beginning.
 func (s stream) seed(dev *device.Device) {
-	c := dev.OpenKind(device.Loading, s.Name, seedKernel)
+	c := dev.OpenState(device.Loading, s.Held, seedKernel)
 	c.Read("stream", s.Tensor)
 	before := c.Write("before", lowp.INT32, s.Len())
 	c.Update("stream", s.Tensor)

@@ -6,6 +6,7 @@ import (
 	"firstbit/libm"
 	"firstbit/nn"
 	"firstbit/reduce"
+	"firstbit/state"
 )
 
 // Optimizer updates the weights of a rank.
@@ -14,15 +15,26 @@ type Optimizer interface {
 	Step(dev *device.Device, step int, rate float64) *device.Tensor
 	// Gather makes the weights of the masters again.
 	Gather(dev *device.Device)
-	// States is what it holds of each parameter.
-	States() map[*nn.Param][]Held
+	// States lists what it has of each parameter, in pieces: the master where there is one, the moments, and the gradient of the last step.
+	States() map[*nn.Param][]device.Held
 }
 
-// Held is what an optimizer holds of a parameter, or of the part of it that is its own, and the gradient
-// of the last step.
-type Held struct {
-	Master, M, V, Grad *device.Tensor
-	Lo                 int // the first of the parameter's elements
+// held lists the states of a parameter's elements from lo on, in the order in which trainers list them. There is no gradient before the first
+// step.
+func held(p *nn.Param, lo int, master, m, v, grad *device.Tensor) (all []device.Held) {
+	place := p.Place.From(lo)
+	add := func(r state.Role, t *device.Tensor) {
+		all = append(all, device.Held{Item: state.New(p.Name, r, place), Tensor: t})
+	}
+	if p.Master != p.W {
+		add(state.Master, master)
+	}
+	add(state.FirstMoment, m)
+	add(state.SecondMoment, v)
+	if grad != nil {
+		add(state.Gradient, grad)
+	}
+	return all
 }
 
 // AdamW holds the moments of every parameter, in parameter order.
@@ -71,13 +83,13 @@ func (a *AdamW) Step(dev *device.Device, step int, rate float64) *device.Tensor 
 	return norm
 }
 
-// States is every parameter's master and moments.
-func (a *AdamW) States() map[*nn.Param][]Held {
-	held := map[*nn.Param][]Held{}
+// States lists every parameter's, whole.
+func (a *AdamW) States() map[*nn.Param][]device.Held {
+	all := map[*nn.Param][]device.Held{}
 	for i, p := range a.Params {
-		held[p] = []Held{{Master: p.Master, M: a.M[i], V: a.V[i], Grad: p.Grad}}
+		all[p] = held(p, 0, p.Master, a.M[i], a.V[i], p.Grad)
 	}
-	return held
+	return all
 }
 
 func (a *AdamW) norm(dev *device.Device) *device.Tensor {

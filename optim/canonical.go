@@ -12,7 +12,7 @@ import (
 //
 //   - every use of a parameter has a gradient of its own, added over the ranks before the uses meet in call
 //     order, since (a₀+b₀)+(a₁+b₁) is not (a₀+a₁)+(b₀+b₁);
-//   - what the ranks that share a microbatch have of its gradient was added before microbatches met: device.Param's Join;
+//   - what the ranks that share a microbatch have of its gradient was added before microbatches met: nn.Param's Join;
 //   - the sum of the squares is exact.
 
 // NewCanonical is NewDistributed with bits that do not depend on the layout. It keeps the parameters' uses apart.

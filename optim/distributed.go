@@ -160,16 +160,15 @@ func (d *Distributed) update(dev *device.Device, s *Segment, norm *device.Tensor
 	c.Do()
 }
 
-// States are the segments' moments and masters.
-func (d *Distributed) States() map[*nn.Param][]Held {
-	held := map[*nn.Param][]Held{}
+// States lists those of the segments in this rank's shards.
+func (d *Distributed) States() map[*nn.Param][]device.Held {
+	all := map[*nn.Param][]device.Held{}
 	for _, b := range d.Buckets {
 		for _, s := range b.Segments {
-			h := Held{Master: s.Master, M: s.M, V: s.V, Grad: s.gradient(), Lo: s.Lo}
-			held[s.Param] = append(held[s.Param], h)
+			all[s.Param] = append(all[s.Param], held(s.Param, s.Lo, s.Master, s.M, s.V, s.gradient())...)
 		}
 	}
-	return held
+	return all
 }
 
 // runPack lays tensors down one after another.

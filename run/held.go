@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"firstbit/state"
 	"firstbit/train"
 )
 
@@ -12,28 +13,9 @@ import (
 // same place; of what the optimizer holds of it, the same elements too; of a stream, begun with the same numbers. All other states are
 // everyone's.
 func parts(t *train.Trainer) map[string]uint64 {
-	cut := map[string]string{}
-	moments := t.Optim.States()
-	for _, p := range t.Model.Params() {
-		where := fmt.Sprint(p.Place.Cuts)
-		cut[p.Name] = where
-		for _, suffix := range train.CopySuffixes {
-			cut[p.Name+suffix] = where
-		}
-		for _, h := range moments[p] {
-			where += fmt.Sprintf(" %d+%d", h.Lo, h.M.Len())
-		}
-		for _, suffix := range []string{".master", ".m", ".v"} {
-			cut[p.Name+suffix] = where
-		}
-	}
 	held := map[string]uint64{}
-	for _, s := range t.Shown() {
-		where := cut[s.Name]
-		if train.IsStream(s.Name) {
-			where = string(s.Bytes(nil))
-		}
-		held[s.Name] = xxh3.HashString(where)
+	for _, s := range t.States(state.Role.Shown) {
+		held[s.Name] = xxh3.HashString(fmt.Sprint(s.Place, s.Shape()))
 	}
 	return held
 }

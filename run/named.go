@@ -11,8 +11,8 @@ import (
 	"firstbit/inject"
 	"firstbit/lowp"
 	"firstbit/spell"
+	"firstbit/state"
 	"firstbit/trace"
-	"firstbit/train"
 )
 
 // checkNamed refuses what a fault names and no run of the Spec has, before anything runs. Names of Calls are known after it: see missed.
@@ -148,7 +148,7 @@ func (s sought) everyPhase() bool {
 func (s sought) acts(c *device.Call) bool {
 	switch s.Kind {
 	case "seed", "draw":
-		return c.Kind == device.Loading && train.IsStream(c.ID.Path)
+		return c.Kind == device.Loading && c.Scope == "" && c.State != nil && c.State.Role == state.RandomStream
 	case "copy":
 		return c.Kind == device.Loading
 	case "drop", "set":

@@ -9,6 +9,7 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
+	"firstbit/state"
 	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/tune"
@@ -175,7 +176,7 @@ func (r *session) restore(c *checkpoint.Checkpoint, whole *checkpoint.Whole, ran
 			return err
 		}
 	}
-	err = r.injector.Around(r.device, c.Step, r.trainer.States(), func() error { return r.trainer.Restore(c.Step, file) })
+	err = r.injector.Around(r.device, c.Step, r.trainer.States(state.Role.Decides), func() error { return r.trainer.Restore(c.Step, file) })
 	if err != nil {
 		return r.restored(c, rank, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"firstbit/data"
 	"firstbit/device"
 	"firstbit/parallel"
+	"firstbit/state"
 	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/tune"
@@ -130,13 +131,13 @@ func (s *Spec) until() int {
 
 // gatherMasters gives the first rank every master of a run that has ended: each rank has those of its own segments only.
 func gatherMasters(ranks []*session) {
-	to := ranks[0].trainer.Model.Params()
+	to := map[string]*device.Tensor{}
+	for _, p := range ranks[0].trainer.Model.Params() {
+		to[p.Name] = p.Master
+	}
 	for _, r := range ranks[1:] {
-		held := r.trainer.Optim.States()
-		for i, p := range r.trainer.Model.Params() {
-			for _, h := range held[p] {
-				to[i].Master.CopyAt(h.Lo, h.Master)
-			}
+		for _, s := range r.trainer.States(func(r state.Role) bool { return r == state.Master }) {
+			to[s.Of].CopyAt(s.Place.Lo, s.Tensor)
 		}
 	}
 }

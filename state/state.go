@@ -24,6 +24,20 @@ const (
 	Counter      Role = "counter"       // of steps, or of updates
 )
 
+// affixes are what stands before and behind the owner in the name of a state of a role; roles of which an owner has one have a row.
+var affixes = map[Role][2]string{
+	Weight:       {},
+	Master:       {"", ".master"},
+	FirstMoment:  {"", ".m"},
+	SecondMoment: {"", ".v"},
+	Gradient:     {"", ".grad"},
+	RouterBias:   {"", ".bias"},
+	RouterTokens: {"", ".tokens"},
+	AmaxHistory:  {"", ".history"},
+	Scale:        {"", ".scale"},
+	RandomStream: {"rng.", ""},
+}
+
 // Decides tells whether the next step depends on such state, beyond what follows from other state and from the number of the step.
 func (r Role) Decides() bool { return r != Gradient && r != Copy && r != Counter }
 
@@ -44,6 +58,15 @@ type Item struct {
 	Role  Role
 	Of    string // the parameter, router, product or random stream that it belongs to; empty: the run
 	Place Place  // of a Copy: that of the weight, from which where codes and scales lie follows
+}
+
+// New is a piece of the owner's one state of a role.
+func New(of string, r Role, p Place) Item {
+	a, ok := affixes[r]
+	if !ok {
+		panic("state: of this role an owner has several states, or they have none: each has a name of its own")
+	}
+	return Item{a[0] + of + a[1], r, of, p}
 }
 
 // Key names the whole that the piece is of. Random streams of one name are other wholes on ranks that draw other numbers.

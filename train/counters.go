@@ -2,11 +2,11 @@ package train
 
 import (
 	"fmt"
-	"strings"
 
 	"firstbit/checkpoint"
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/state"
 )
 
 // Counters say how far a run has come. A restore may bring wrong ones, and the run goes on as a program would; one that no run
@@ -17,8 +17,6 @@ const maxSteps = 1 << 30
 
 // maxConsumed bounds the samples consumed: above it a scalar is not exact.
 const maxConsumed = 1 << 53
-
-const tokensState = ".tokens" // of a router, behind its scope
 
 // StateError is about a state of a restore.
 type StateError struct {
@@ -31,7 +29,7 @@ func wrong(state, format string, a ...any) error {
 }
 
 // adopt takes over the counter in a state that was restored, if it is one.
-func (t *Trainer) adopt(s State) (err error) {
+func (t *Trainer) adopt(s device.Held) (err error) {
 	within := func(most int64) int64 {
 		n := numberOf(s.Tensor)
 		if n < 0 || n > most {
@@ -46,7 +44,7 @@ func (t *Trainer) adopt(s State) (err error) {
 		t.step = int(within(int64(t.Steps - 1)))
 	case s.Name == optimStepState:
 		t.updates = int(within(maxSteps))
-	case strings.HasSuffix(s.Name, tokensState):
+	case s.Role == state.RouterTokens:
 		for e, n := range s.I32() {
 			if n < 0 || int(n) > t.Tokens() {
 				return wrong(s.Name, "has %d for expert %d: must be from 0 to %d, the tokens of a step", n, e, t.Tokens())

@@ -3,6 +3,7 @@ package train
 import (
 	"firstbit/checkpoint"
 	"firstbit/device"
+	"firstbit/state"
 )
 
 var loadKernel = &device.Kernel{Name: "load"}
@@ -16,8 +17,8 @@ func (t *Trainer) load() error {
 		return err
 	}
 	t.dev.At(0, 0, device.Load)
-	for _, s := range t.States() {
-		c := t.dev.OpenKind(device.Loading, s.Name, loadKernel)
+	for _, s := range t.States(state.Role.Decides) {
+		c := t.dev.OpenState(device.Loading, s, loadKernel)
 		c.Update("value", s.Tensor)
 		c.Do()
 	}

@@ -36,7 +36,7 @@ type Trainer struct {
 	order    []parallel.Step // of the pipeline
 	beside   beside
 	buf      []byte
-	floats   []State // those that can be NaN
+	floats   []device.Held // those that can be NaN
 }
 
 // New builds a run of one rank at its beginning, weights drawn, on the device.

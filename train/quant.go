@@ -103,36 +103,22 @@ func (t *Trainer) updateScales() {
 	}
 }
 
-// copies lists the quantised copies of weights. They follow from the masters, so a checkpoint does not carry them.
-func (t *Trainer) copies() (s []State) {
-	for _, p := range t.weights.Params() {
-		q := p.Quant
-		if q == nil {
-			continue
+// eachCopy calls do for the quantised copies of a weight, by what follows its name in theirs. They follow from the master, so a checkpoint
+// does not carry them.
+func eachCopy(p *nn.Param, do func(name string, x *device.Tensor)) {
+	q := p.Quant
+	if q == nil {
+		return
+	}
+	each := func(of string, x nn.Packed) {
+		do(of+".packed", x.Codes)
+		do(of+".scales", x.Scales)
+		if x.Global != nil {
+			do(of+".global", x.Global)
 		}
-		s = appendCopy(s, p.Name+".fprop", q.Fprop)
-		if q.Dgrad != q.Fprop {
-			s = appendCopy(s, p.Name+".dgrad", q.Dgrad)
-		}
 	}
-	return s
-}
-
-// CopySuffixes are what follows a weight's name in the names of its copies.
-var CopySuffixes = []string{".fprop.packed", ".fprop.scales", ".fprop.global", ".dgrad.packed", ".dgrad.scales"}
-
-func appendCopy(s []State, name string, p nn.Packed) []State {
-	s = append(s, State{name + ".packed", p.Codes}, State{name + ".scales", p.Scales})
-	if p.Global != nil {
-		s = append(s, State{name + ".global", p.Global})
+	each(".fprop", q.Fprop)
+	if q.Dgrad != q.Fprop {
+		each(".dgrad", q.Dgrad)
 	}
-	return s
-}
-
-// scales lists the state of delayed scaling.
-func (t *Trainer) scales() (s []State) {
-	for _, d := range t.weights.Delayed() {
-		s = append(s, State{d.Name + ".history", d.History}, State{d.Name + ".scale", d.Scale})
-	}
-	return s
 }

@@ -13,6 +13,7 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/device"
 	"firstbit/parallel"
+	"firstbit/state"
 )
 
 var quantised = []string{"fp8", "fp8 delayed", "mxfp8", "mxfp8 floor", "nvfp4", "nvfp4 indexed"}
@@ -144,7 +145,7 @@ func TestScalesAreAlikeOnAllRanks(t *testing.T) {
 		c.Batch, c.Seq = 2, 16
 		scales := make([][]string, 2)
 		runLayout(t, c, l, device.Schedule{}, 2, func(tr *Trainer) {
-			for _, s := range tr.scales() {
+			for _, s := range tr.States(func(r state.Role) bool { return r == state.AmaxHistory || r == state.Scale }) {
 				d := s.Digest(nil)
 				scales[tr.rank.Index] = append(scales[tr.rank.Index], fmt.Sprintf("%s %x", s.Name, d))
 			}

@@ -12,31 +12,18 @@ import (
 	"firstbit/device"
 	"firstbit/model"
 	"firstbit/nn"
-)
-
-// Names of the states that are numbers of the trainer, not tensors of the model.
-const (
-	positionState  = "data.consumed"
-	stepState      = "train.step"
-	optimStepState = "optim.step" // how many updates there were: moments are corrected by it
-	streamState    = "rng."       // and the stream's name
+	"firstbit/state"
 )
 
 // Done is the number of the last step.
 func (t *Trainer) Done() int { return t.step }
 
-// saved lists all that a checkpoint carries: the states, and how many steps there were.
-func (t *Trainer) saved() []State {
-	return append(t.States(), State{stepState, numberTensor(int64(t.step))}, State{optimStepState, numberTensor(int64(t.updates))})
-}
-
 // Save is all that a checkpoint carries of this rank, to be written before the next step.
 func (t *Trainer) Save() []checkpoint.Tensor {
-	states := t.saved()
+	states := t.States(state.Role.Saved)
 	tensors := make([]checkpoint.Tensor, len(states))
-	at := t.places()
 	for i, s := range states {
-		tensors[i] = checkpoint.View(s.Name, s.Tensor).At(placeOf(at, s))
+		tensors[i] = checkpoint.View(s.Name, s.Tensor).At(s.Place)
 	}
 	return tensors
 }
@@ -47,7 +34,7 @@ var restoreKernel = &device.Kernel{Name: "restore"}
 // file that lacks one, or has another, is refused and changes nothing. What a fault may have made of them on their way is refused where no
 // run can have it: see counters.go.
 func (t *Trainer) Restore(step int, f *checkpoint.File) error {
-	states := t.saved()
+	states := t.States(state.Role.Saved)
 	from := make([]checkpoint.Tensor, len(states))
 	known := map[string]bool{}
 	for i, s := range states {
@@ -70,7 +57,7 @@ func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 	}
 	t.dev.At(step, 0, device.Load)
 	for i, s := range states {
-		c := t.dev.OpenKind(device.Loading, s.Name, restoreKernel)
+		c := t.dev.OpenState(device.Loading, s, restoreKernel)
 		c.Update("value", s.Tensor)
 		c.Body = func(*device.Call) { from[i].CopyTo(s.Tensor) }
 		c.Do()

@@ -9,45 +9,69 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
+	"firstbit/state"
 )
 
 var stateKernel = &device.Kernel{Name: "state"}
 
-// State is one named piece of what decides the next step.
-type State struct {
-	Name string
-	*device.Tensor
-}
+// Names of the states of the run itself.
+const (
+	positionState  = "data.consumed"
+	stepState      = "train.step"
+	optimStepState = "optim.step" // how many updates there were: moments are corrected by it
+)
 
-// States lists every tensor that decides the next step: weights, masters, moments,
-// expert bias and counts, random streams, and the sampler's position.
-func (t *Trainer) States() []State {
-	var s []State
+// States lists the pieces of the run's state that this rank has, in one order, of the roles that are wanted. Gradients are there once a step
+// has made some. Numbers of the trainer are copies.
+func (t *Trainer) States(want func(state.Role) bool) (all []device.Held) {
+	add := func(i state.Item, x *device.Tensor) {
+		if want(i.Role) {
+			all = append(all, device.Held{Item: i, Tensor: x})
+		}
+	}
+	whole := func(of string, r state.Role, x *device.Tensor) {
+		add(state.New(of, r, state.Place{Whole: x.Shape()}), x)
+	}
+	number := func(name string, r state.Role, n int64) {
+		x := numberTensor(n)
+		add(state.Item{Name: name, Role: r, Place: state.Place{Whole: x.Shape()}}, x)
+	}
 	held := t.Optim.States()
 	for _, p := range t.weights.Params() {
-		s = append(s, State{p.Name, p.W})
+		add(state.New(p.Name, state.Weight, p.Place), p.W)
 		for _, h := range held[p] {
-			if p.Master != p.W {
-				s = append(s, State{p.Name + ".master", h.Master})
-			}
-			s = append(s, State{p.Name + ".m", h.M}, State{p.Name + ".v", h.V})
+			add(h.Item, h.Tensor)
 		}
 	}
 	for _, r := range t.Routers() {
-		if r.Shared {
-			continue
+		if !r.Shared {
+			whole(r.Scope, state.RouterBias, r.Bias)
+			whole(r.Scope, state.RouterTokens, r.Tokens)
 		}
-		s = append(s, State{r.Scope + ".bias", r.Bias}, State{r.Scope + tokensState, r.Tokens})
 	}
-	s = append(s, t.scales()...)
-	for _, stream := range t.weights.Streams() {
-		s = append(s, State{streamState + stream.Name, stream.State})
+	for _, d := range t.weights.Delayed() {
+		whole(d.Name, state.AmaxHistory, d.History)
+		whole(d.Name, state.Scale, d.Scale)
 	}
-	return append(s, State{positionState, numberTensor(t.consumed)})
+	for _, s := range t.weights.Streams() {
+		add(t.streamItem(s), s.State)
+	}
+	number(positionState, state.Iterator, t.consumed)
+	for _, p := range t.weights.Params() {
+		eachCopy(p, func(name string, x *device.Tensor) {
+			add(state.Item{Name: p.Name + name, Role: state.Copy, Of: p.Name, Place: p.Place}, x)
+		})
+	}
+	number(stepState, state.Counter, int64(t.step))
+	number(optimStepState, state.Counter, int64(t.updates))
+	return all
 }
 
-// Shown lists the states, and the copies of weights that follow from them.
-func (t *Trainer) Shown() []State { return append(t.States(), t.copies()...) }
+// streamItem is the state of a random stream, of which ranks that draw the same numbers have the same.
+func (t *Trainer) streamItem(s *nn.Stream) state.Item {
+	return state.New(s.Name, state.RandomStream, state.Place{Stream: s.Name + t.of(s.Name)})
+}
 
 func (t *Trainer) showsState() bool { return t.StateAt != nil && t.StateAt(t.step) }
 
@@ -58,8 +82,8 @@ func (t *Trainer) records() {
 	}
 	t.dev.At(t.step, 0, device.Init)
 	dev := t.dev.In("state")
-	for _, s := range t.Shown() {
-		c := dev.OpenKind(device.State, s.Name, stateKernel)
+	for _, s := range t.States(state.Role.Shown) {
+		c := dev.OpenState(device.State, s, stateKernel)
 		c.Update("value", s.Tensor)
 		c.Do()
 	}
@@ -70,7 +94,7 @@ func (t *Trainer) records() {
 func (t *Trainer) stateDigest() string {
 	c := t.dev.OpenKind(device.Metric, "state", valueKernel)
 	if t.showsState() {
-		for _, s := range t.Shown() {
+		for _, s := range t.States(state.Role.Shown) {
 			c.Read(s.Name, s.Tensor)
 		}
 	}
@@ -84,7 +108,7 @@ func (t *Trainer) stateDigest() string {
 
 func (t *Trainer) fingerprint(dst []int32) {
 	h := xxh3.New()
-	for _, s := range t.Shown() {
+	for _, s := range t.States(state.Role.Shown) {
 		if need := 8 * s.Len(); cap(t.buf) < need {
 			t.buf = make([]byte, 0, need)
 		}
@@ -102,7 +126,7 @@ func (t *Trainer) fingerprint(dst []int32) {
 // moment that overflowed is a weight that stays, and a router's bias only decides.
 func (t *Trainer) nonFinite() string {
 	if t.floats == nil {
-		for _, s := range t.States() {
+		for _, s := range t.States(state.Role.Decides) {
 			if s.Format.Float() {
 				t.floats = append(t.floats, s)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/parallel"
+	"firstbit/state"
 )
 
 // masks runs steps over a layout and keeps, for every layer, step, sample and token, the row that was drawn for it and how often.
@@ -126,7 +127,7 @@ func TestStreamModes(t *testing.T) {
 		tr, err := NewRank(config, corpus, device.New(device.Options{}), parallel.NewWorld(parallel.Layout{DP: 1}, 1).Rank(0), c.canonical)
 		require.NoError(t, err)
 		states := 0
-		for _, s := range tr.States() {
+		for _, s := range tr.States(state.Role.Decides) {
 			if strings.HasPrefix(s.Name, "rng.") {
 				states++
 			}

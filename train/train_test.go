@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
+	"firstbit/state"
 )
 
 func TestConfigRoundTripsAndRefusesUnknownFields(t *testing.T) {
@@ -97,7 +98,7 @@ func TestStatesAreAllThatDecides(t *testing.T) {
 	tr.Digest = true
 	before := tr.Step().State
 	seen := map[string]bool{}
-	for _, s := range tr.States() {
+	for _, s := range tr.States(state.Role.Decides) {
 		require.False(t, seen[s.Name], s.Name)
 		seen[s.Name] = true
 	}
@@ -112,8 +113,8 @@ func TestStreamsAreState(t *testing.T) {
 		c.Model.Dropout, c.Model.MoE.Jitter = dropout, jitter
 		tr, err := New(c, device.New(device.Options{}))
 		require.NoError(t, err)
-		for _, s := range tr.States() {
-			if strings.HasPrefix(s.Name, "rng.") {
+		for _, s := range tr.States(state.Role.Decides) {
+			if s.Role == state.RandomStream {
 				names = append(names, s.Name)
 				require.Equal(t, []int{4}, s.Shape())
 			}
@@ -197,7 +198,7 @@ func TestEveryStateThatIsNotFiniteIsSeen(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, tr.Step().NonFinite)
 	seen := map[string]bool{}
-	for _, s := range tr.States() {
+	for _, s := range tr.States(state.Role.Decides) {
 		if !s.Format.Float() {
 			continue
 		}
@@ -214,7 +215,7 @@ func TestEveryStateThatIsNotFiniteIsSeen(t *testing.T) {
 	for _, kind := range []string{".m", ".v", ".master", ".bias", ".scale", ".history"} {
 		require.True(t, seen[kind], kind)
 	}
-	tr.Optim.States()[tr.Model.Params()[0]][0].V.Set(0, math.Inf(1))
+	tr.States(func(r state.Role) bool { return r == state.SecondMoment })[0].Set(0, math.Inf(1))
 	require.NotEmpty(t, tr.Step().NonFinite)
 }
 

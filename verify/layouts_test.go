@@ -11,6 +11,7 @@ import (
 	"firstbit/device"
 	"firstbit/parallel"
 	"firstbit/run"
+	"firstbit/state"
 	"firstbit/train"
 	"firstbit/tune"
 )
@@ -235,7 +236,7 @@ var labels = map[string][]string{
 // What the collector may be handed wrongly is an error.
 func TestJoin(t *testing.T) {
 	step := func(metric uint64, lo int, bits ...uint64) []rankStep {
-		return []rankStep{{whole("loss", []uint64{metric}), {Value{"w.m", bits}, 4, func(i int) int { return lo + i }}}}
+		return []rankStep{{{Value{"loss", []uint64{metric}}, state.Place{Whole: []int{1}}}, {Value{"w.m", bits}, state.Place{Whole: []int{4}, Lo: lo}}}}
 	}
 	v, err := join([][]rankStep{step(1, 0, 5, 6), step(1, 2, 7, 8), step(1, 1, 6, 7)}, 0)
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/run"
+	"firstbit/state"
 	"firstbit/train"
 )
 
@@ -51,33 +52,24 @@ type rankStep []part
 // part is the part of a value that a rank holds.
 type part struct {
 	Value
-	of int             // elements of the whole
-	at func(i int) int // where element i lies in it
+	place state.Place
 }
 
-func itself(i int) int { return i }
-
-func whole(name string, bits []uint64) part { return part{Value{name, bits}, len(bits), itself} }
+// compared are the roles of which layouts must have the same bits.
+func compared(r state.Role) bool {
+	switch r {
+	case state.Weight, state.Master, state.FirstMoment, state.SecondMoment, state.Gradient, state.RouterBias:
+		return true
+	}
+	return false
+}
 
 func collect(t *train.Trainer, r train.Result) (s rankStep) {
 	for _, m := range r.Metrics {
-		s = append(s, whole("metric "+m.Name, []uint64{lowp.Bits(m.Value)}))
+		s = append(s, part{Value{"metric " + m.Name, []uint64{lowp.Bits(m.Value)}}, state.Place{Whole: []int{1}}})
 	}
-	held := t.Optim.States()
-	for _, p := range t.Model.Params() {
-		s = append(s, part{Value{p.Name, bitsOf(p.W)}, p.Place.Elements(), p.Place.Index})
-		for _, h := range held[p] {
-			at := p.Place.From(h.Lo).Index
-			for _, x := range []struct {
-				name string
-				*device.Tensor
-			}{{"master", h.Master}, {"m", h.M}, {"v", h.V}, {"grad", h.Grad}} {
-				s = append(s, part{Value{p.Name + "." + x.name, bitsOf(x.Tensor)}, p.Place.Elements(), at})
-			}
-		}
-	}
-	for _, x := range t.Routers() {
-		s = append(s, whole(x.Scope+".bias", bitsOf(x.Bias)))
+	for _, h := range t.States(compared) {
+		s = append(s, part{Value{h.Name, bitsOf(h.Tensor)}, h.Place})
 	}
 	return s
 }
@@ -96,12 +88,12 @@ func join(ranks [][]rankStep, step int) (Values, error) {
 		for _, p := range steps[step] {
 			v := values[p.Name]
 			if v == nil {
-				v = &joined{Value{p.Name, make([]uint64, p.of)}, make([]int, p.of)}
+				v = &joined{Value{p.Name, make([]uint64, p.place.Elements())}, make([]int, p.place.Elements())}
 				values[p.Name] = v
 				names = append(names, p.Name)
 			}
 			for i, b := range p.Bits {
-				at := p.at(i)
+				at := p.place.Index(i)
 				if h := v.holder[at]; h > 0 && v.Bits[at] != b {
 					return nil, fmt.Errorf("ranks %d and %d hold other copies of %s: element %d", h-1, rank, p.Name, at)
 				}
