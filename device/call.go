@@ -179,6 +179,17 @@ func (c *Call) Update(name string, t *Tensor) {
 // Key is a hash of the Call's phase and path.
 func (c *Call) Key() uint64 { return c.key }
 
+// Redirect has an output go to another tensor, and returns the one that it went to.
+func (c *Call) Redirect(name string, to *Tensor) (from *Tensor) {
+	for i := range c.Out {
+		if c.Out[i].Name == name {
+			from, c.Out[i].Tensor = c.Out[i].Tensor, to
+			return from
+		}
+	}
+	panic("device: " + c.from + " has no output " + name)
+}
+
 // Arrival draws from the Schedule the order in which n contributions of the
 // named reduction arrive. It depends on the Call's ID and the schedule seed only.
 func (c *Call) Arrival(name string, n int) []int {

@@ -58,11 +58,13 @@ func New(c Config, params []*nn.Param) *AdamW {
 }
 
 var (
-	sumSquares = &device.Kernel{Name: "sum_squares", Fixed: reduce.MustPlan("elements:lanes(8)/fp32"),
-		Run: device.Width(runSquares[float32], runSquares[float64])}
-	gradNorm = &device.Kernel{Name: "grad_norm", Fixed: reduce.MustPlan("params:seq/fp32"),
+	sumSquares = &device.Kernel{Name: "sum_squares", In: device.Names("grad"), Out: device.Names("sum"),
+		Fixed: reduce.MustPlan("elements:lanes(8)/fp32"),
+		Run:   device.Width(runSquares[float32], runSquares[float64])}
+	gradNorm = &device.Kernel{Name: "grad_norm", In: device.Names("sum..."), Out: device.Names("norm"), Fixed: reduce.MustPlan("params:seq/fp32"),
 		Run: device.Width(runNorm[float32], runNorm[float64])}
-	adamw = &device.Kernel{Name: "adamw", Run: device.Width(runAdamW[float32], runAdamW[float64])}
+	adamw = &device.Kernel{Name: "adamw", In: device.Names("grad norm master m v"), Scalars: device.Names("lr step beta1 beta2 eps clip decay"), Out: device.Names("master m v w?"),
+		Run: device.Width(runAdamW[float32], runAdamW[float64])}
 )
 
 // Step updates every master and weight from its gradient.
@@ -141,17 +143,18 @@ func (a Config) read(c *device.Call, p *nn.Param, norm, master, m, v *device.Ten
 }
 
 func runSquares[T libm.Float](c *device.Call) {
-	g := device.Data[T](c.In[0].Tensor)
-	device.Data[T](c.Out[0].Tensor)[0] = kernel.SumSquares(g, c.Fold("elements", len(g)))
+	g := device.In[T](c, "grad")
+	device.Out[T](c, "sum")[0] = kernel.SumSquares(g, c.Fold("elements", len(g)))
 }
 
 func runNorm[T libm.Float](c *device.Call) {
-	sum := kernel.Run(c.Fold("params", len(c.In)), func(i int) T { return device.Data[T](c.In[i].Tensor)[0] })
-	device.Data[T](c.Out[0].Tensor)[0] = root(sum)
+	sums := c.Inputs("sum")
+	sum := kernel.Run(c.Fold("params", len(sums)), func(i int) T { return device.Data[T](sums[i].Tensor)[0] })
+	device.Out[T](c, "norm")[0] = root(sum)
 }
 
 func runAdamW[T libm.Float](c *device.Call) {
-	norm := float64(device.Data[T](c.In[1].Tensor)[0])
+	norm := float64(device.In[T](c, "norm")[0])
 	coef := 1.0
 	if clip := c.Scalar("clip"); clip > 0 {
 		coef = min(1, clip/(norm+1e-6))
@@ -162,8 +165,8 @@ func runAdamW[T libm.Float](c *device.Call) {
 		LR: c.Scalar("lr"), Beta1: b1, Beta2: b2, Eps: c.Scalar("eps"), Decay: c.Scalar("decay"),
 		Bias1: 1 - libm.IPow(b1, step), Bias2: 1 - libm.IPow(b2, step), GradScale: coef,
 	}
-	kernel.AdamW(device.Data[T](c.Out[0].Tensor), device.Data[T](c.Out[1].Tensor), device.Data[T](c.Out[2].Tensor), device.Data[T](c.In[0].Tensor), h)
-	if len(c.Out) == 4 {
-		c.Out[3].CopyFrom(c.Out[0].Tensor)
+	kernel.AdamW(device.Out[T](c, "master"), device.Out[T](c, "m"), device.Out[T](c, "v"), device.In[T](c, "grad"), h)
+	if w := c.Output("w"); w != nil {
+		w.CopyFrom(c.Output("master"))
 	}
 }

@@ -76,7 +76,7 @@ func (d *Distributed) groupOf(p *nn.Param) parallel.Member {
 	return d.rank.Data()
 }
 
-var packKernel = &device.Kernel{Name: "pack", Run: runPack}
+var packKernel = &device.Kernel{Name: "pack", In: device.Names("grad..."), Out: device.Names("bucket"), Run: runPack}
 
 // Step is AdamW.Step over all ranks.
 func (d *Distributed) Step(dev *device.Device, step int, rate float64) *device.Tensor {
@@ -173,9 +173,9 @@ func (d *Distributed) States() map[*nn.Param][]device.Held {
 
 // runPack lays tensors down one after another.
 func runPack(c *device.Call) {
-	at := 0
-	for i := range c.In {
-		c.Out[0].CopyAt(at, c.In[i].Tensor)
-		at += c.In[i].Len()
+	bucket, at := c.Output("bucket"), 0
+	for _, grad := range c.Inputs("grad") {
+		bucket.CopyAt(at, grad.Tensor)
+		at += grad.Len()
 	}
 }

@@ -64,11 +64,12 @@ func (e *early) send(b *Bucket) {
 	e.sent[b] = b.group.StartReduceScatter(e.dev, b.label, b.grads)
 }
 
-var completionKernel = &device.Kernel{Name: "completion", Fixed: reduce.MustPlan("buckets:seq/fp32"), Fast: reduce.MustPlan("buckets:arrival/fp32"),
+var completionKernel = &device.Kernel{Name: "completion", Scalars: device.Names("buckets"), Out: device.Names("order"),
+	Fixed: reduce.MustPlan("buckets:seq/fp32"), Fast: reduce.MustPlan("buckets:arrival/fp32"),
 	Run: runCompletion}
 
 func runCompletion(c *device.Call) {
-	order := c.Out[0].I32()
+	order := c.Output("order").I32()
 	for i, b := range c.Order("buckets", len(order)).Tree(len(order)).Leaves() {
 		order[i] = int32(b)
 	}

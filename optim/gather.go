@@ -2,7 +2,8 @@ package optim
 
 import "firstbit/device"
 
-var castKernel = &device.Kernel{Name: "cast", Run: func(c *device.Call) { c.Out[0].CopyFrom(c.In[0].Tensor) }}
+var castKernel = &device.Kernel{Name: "cast", In: device.Names("master"), Out: device.Names("w"),
+	Run: func(c *device.Call) { c.Output("w").CopyFrom(c.Input("master")) }}
 
 // Gather makes the weights of the masters again, as every Step ends. A restore ends with it.
 func (a *AdamW) Gather(dev *device.Device) {

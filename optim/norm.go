@@ -13,12 +13,13 @@ import (
 
 var (
 	// The local sums of squares add up before they travel.
-	localSquares = &device.Kernel{Name: "sum", Fixed: reduce.MustPlan("buckets:seq/fp32"),
+	localSquares = &device.Kernel{Name: "sum", In: device.Names("sum..."), Out: device.Names("sum"), Fixed: reduce.MustPlan("buckets:seq/fp32"),
 		Run: device.Width(runLocal[float32], runLocal[float64])}
-	rootKernel = &device.Kernel{Name: "sqrt", Run: device.Width(runRoot[float32], runRoot[float64])}
+	rootKernel = &device.Kernel{Name: "sqrt", In: device.Names("sum"), Out: device.Names("norm"),
+		Run: device.Width(runRoot[float32], runRoot[float64])}
 
-	exactSquares = &device.Kernel{Name: "sum_squares.exact", Run: runExactSquares}
-	exactRoot    = &device.Kernel{Name: "sqrt.exact", Run: runExactRoot}
+	exactSquares = &device.Kernel{Name: "sum_squares.exact", In: device.Names("grad..."), Out: device.Names("digits"), Run: runExactSquares}
+	exactRoot    = &device.Kernel{Name: "sqrt.exact", In: device.Names("digits"), Out: device.Names("norm"), Run: runExactRoot}
 )
 
 // counts tells whether this rank's part of a parameter is in its sum of squares: of those that have the same elements, one
@@ -123,23 +124,24 @@ func (d *Distributed) exactNorm(dev *device.Device) *device.Tensor {
 }
 
 func runLocal[T libm.Float](c *device.Call) {
-	device.Data[T](c.Out[0].Tensor)[0] = kernel.Run(c.Fold("buckets", len(c.In)), func(i int) T { return device.Data[T](c.In[i].Tensor)[0] })
+	sums := c.Inputs("sum")
+	device.Out[T](c, "sum")[0] = kernel.Run(c.Fold("buckets", len(sums)), func(i int) T { return device.Data[T](sums[i].Tensor)[0] })
 }
 
 func runRoot[T libm.Float](c *device.Call) {
-	device.Data[T](c.Out[0].Tensor)[0] = root(device.Data[T](c.In[0].Tensor)[0])
+	device.Out[T](c, "norm")[0] = root(device.In[T](c, "sum")[0])
 }
 
 func root[T libm.Float](x T) T { return T(math.Sqrt(float64(x))) }
 
 func runExactSquares(c *device.Call) {
 	var s kernel.Squares
-	for i := range c.In {
-		s.Add(c.In[i].F32())
+	for _, grad := range c.Inputs("grad") {
+		s.Add(grad.F32())
 	}
-	s.Digits(c.Out[0].I32())
+	s.Digits(c.Output("digits").I32())
 }
 
 func runExactRoot(c *device.Call) {
-	c.Out[0].F32()[0] = float32(math.Sqrt(kernel.SumOfSquares(c.In[0].I32())))
+	c.Output("norm").F32()[0] = float32(math.Sqrt(kernel.SumOfSquares(c.Input("digits").I32())))
 }

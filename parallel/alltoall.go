@@ -2,7 +2,7 @@ package parallel
 
 import "firstbit/device"
 
-var allToAll = &device.Kernel{Name: "all_to_all"}
+var allToAll = &device.Kernel{Name: "all_to_all", In: device.Names("x send receive"), Scalars: device.Names("ranks nodes"), Out: device.Names("y")}
 
 // AllToAll sends rows to every member, and returns the rows that every member sent, one member's after another's. send and
 // receive are the rows for and from each.
@@ -14,7 +14,7 @@ func (m Member) AllToAll(dev *device.Device, label string, x, send, receive *dev
 	}
 	c := m.allToAll(dev, label, x, send, receive)
 	c.Do()
-	return c.Out[0].Tensor
+	return c.Output("y")
 }
 
 func (m Member) allToAll(dev *device.Device, label string, x, send, receive *device.Tensor) *device.Call {
@@ -40,11 +40,11 @@ func collect(c *device.Call, calls []*device.Call) {
 	for calls[to] != c {
 		to++
 	}
-	y, at, w := c.Out[0].Tensor, 0, width(c.In[0].Tensor)
+	y, at, w := c.Output("y"), 0, width(c.Input("x"))
 	for _, from := range calls {
-		send := from.In[1].I32()
+		send := from.Input("send").I32()
 		n := int(send[to]) * w
-		move(y, at, from.In[0].Tensor, total(send[:to])*w, n)
+		move(y, at, from.Input("x"), total(send[:to])*w, n)
 		at += n
 	}
 }
@@ -56,7 +56,7 @@ func (g *Group) unexpected(calls []*device.Call) error {
 	}
 	for i, from := range calls {
 		for j, to := range calls {
-			if sent, expected := from.In[1].I32()[j], to.In[2].I32()[i]; sent != expected {
+			if sent, expected := from.Input("send").I32()[j], to.Input("receive").I32()[i]; sent != expected {
 				return conflict("ranks of group %s meet in different calls: rank %d in %s sends %d rows to rank %d, which expects %d",
 					g.Name, g.Ranks[i], describe(from), sent, g.Ranks[j], expected)
 			}

@@ -31,7 +31,7 @@ func (m Member) StartReduceScatter(dev *device.Device, label string, x *device.B
 	c := m.reduceScatter(dev, label, x)
 	ends := make([]int, m.Size())
 	for i := range ends {
-		_, ends[i] = Shard(c.Out[0].Len(), m.Size(), i)
+		_, ends[i] = Shard(c.Output("y").Len(), m.Size(), i)
 	}
 	return start(dev, label, c, ends)
 }
@@ -52,15 +52,16 @@ func (m Member) StartAllToAll(dev *device.Device, label string, x, send, receive
 
 // start runs a Call whose result goes to the destination part by part.
 func start(dev *device.Device, label string, c *device.Call, ends []int) *Pending {
-	y := c.Out[0].Tensor
+	y := c.Output("y")
 	p := &Pending{dev: dev, label: label, call: c, y: y, result: device.NewTensor(y.Format, y.Shape()...), ends: ends, there: make([]bool, len(ends)),
 		in: append([]device.Arg{}, c.In...), scalars: append([]device.Scalar{}, c.Scalars...)}
 	c.Flags |= device.AsyncPending
 	meet := c.Body
 	c.Body = func(c *device.Call) {
-		c.Out[0].Tensor = p.result
+		c.Redirect("y", p.result)
 		meet(c)
-		c.Out[0].Tensor, p.plan = y, c.Plan
+		c.Redirect("y", y)
+		p.plan = c.Plan
 		order := c.Arrival("parts", len(ends))
 		for _, i := range order[:c.Arrival("there", len(ends)+1)[0]] {
 			p.bring(i)

@@ -2,7 +2,7 @@ package parallel
 
 import "firstbit/device"
 
-var broadcast = &device.Kernel{Name: "broadcast"}
+var broadcast = &device.Kernel{Name: "broadcast", In: device.Names("x?"), Scalars: device.Names("ranks nodes root"), Out: device.Names("x")}
 
 // Broadcast makes every member's x that of the root, in place. Only the root's is read.
 //
@@ -19,10 +19,10 @@ func (m Member) Broadcast(dev *device.Device, label string, root int, x *device.
 	c.Update("x", x)
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
-			from := calls[root].Out[0].Tensor
+			from := calls[root].Output("x")
 			each(calls, from.Len(), func(c *device.Call) {
 				if c != calls[root] {
-					c.Out[0].CopyAt(0, from)
+					c.Output("x").CopyAt(0, from)
 				}
 			})
 		})

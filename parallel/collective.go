@@ -13,28 +13,31 @@ import (
 // The collectives that add, by the format in which each hop rounds. With tuned=true the tuner sets order and
 // channels by the size of the message and the number of ranks and nodes.
 var (
-	allReduce     = adding("all_reduce", false)
-	reduceScatter = adding("reduce_scatter", false)
+	allReduce     = adding(device.Kernel{Name: "all_reduce", In: device.Names("x"), Scalars: device.Names("ranks nodes")}, false)
+	reduceScatter = adding(device.Kernel{Name: "reduce_scatter", In: device.Names("*"), Scalars: device.Names("ranks nodes")}, false)
 	// Partial sums come wider than their sum is kept: by the fixed recipe they are rounded once, where all have met, by the fast one at each hop.
-	scatterPartial = adding("reduce_scatter", true)
-	allGather      = &device.Kernel{Name: "all_gather"}
-	sumCounts      = &device.Kernel{Name: "all_reduce.int"}
+	scatterPartial = adding(device.Kernel{Name: "reduce_scatter", In: device.Names("x"), Scalars: device.Names("ranks nodes outer")}, true)
+	allGather      = &device.Kernel{Name: "all_gather", In: device.Names("*"), Scalars: device.Names("ranks nodes n"), Out: device.Names("*")}
+	sumCounts      = &device.Kernel{Name: "all_reduce.int", In: device.Names("x"), Scalars: device.Names("ranks nodes"), Out: device.Names("y")}
 )
 
 // adder is a collective that adds: one kernel for each format, for the plan says in which a partial sum is held.
 type adder map[lowp.Format]*device.Kernel
 
-func adding(name string, partial bool) adder {
+func adding(k device.Kernel, partial bool) adder {
 	a := adder{}
+	k.Out = device.Names("y")
 	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16} {
 		acc := "/" + f.String()
 		fixed := acc
 		if partial {
 			fixed = "/fp32"
 		}
-		a[f] = &device.Kernel{Name: name, Fixed: reduce.MustPlan("ranks:ring" + fixed + "; channels=1; ring=1; communicators=1; tuned=false|true"),
-			Fast:      reduce.MustPlan("ranks:ring" + acc + "; channels=4; ring=1; communicators=1; tuned=true|false"),
-			Canonical: reduce.MustPlan("ranks:pairwise/fp32")}
+		of := k
+		of.Fixed = reduce.MustPlan("ranks:ring" + fixed + "; channels=1; ring=1; communicators=1; tuned=false|true")
+		of.Fast = reduce.MustPlan("ranks:ring" + acc + "; channels=4; ring=1; communicators=1; tuned=true|false")
+		of.Canonical = reduce.MustPlan("ranks:pairwise/fp32")
+		a[f] = &of
 	}
 	a[lowp.FP64] = a[lowp.FP32]
 	return a
@@ -63,8 +66,8 @@ func (m Member) AllReduce(dev *device.Device, label string, x *device.Tensor) *d
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
 			m.add(calls, 0)
-			sum := calls[0].Out[0].Tensor
-			each(calls[1:], sum.Len(), func(c *device.Call) { c.Out[0].CopyAt(0, sum) })
+			sum := calls[0].Output("y")
+			each(calls[1:], sum.Len(), func(c *device.Call) { c.Output("y").CopyAt(0, sum) })
 		})
 	}
 	c.Do()
@@ -83,11 +86,11 @@ func (m Member) SumCounts(dev *device.Device, label string, x *device.Tensor) {
 		m.meet(c, func(calls []*device.Call) {
 			sum := make([]int32, x.Len())
 			for _, c := range calls {
-				for i, v := range c.In[0].I32() {
+				for i, v := range c.Input("x").I32() {
 					sum[i] += v
 				}
 			}
-			each(calls, len(sum), func(c *device.Call) { copy(c.Out[0].I32(), sum) })
+			each(calls, len(sum), func(c *device.Call) { copy(c.Output("y").I32(), sum) })
 		})
 	}
 	c.Do()
@@ -110,7 +113,7 @@ func (m Member) ReduceScatter(dev *device.Device, label string, x *device.Buffer
 	}
 	c := m.reduceScatter(dev, label, x)
 	c.Do()
-	return c.Out[0].Tensor
+	return c.Output("y")
 }
 
 func (m Member) reduceScatter(dev *device.Device, label string, x *device.Buffer) *device.Call {
@@ -152,7 +155,7 @@ func (m Member) AllGather(dev *device.Device, label string, x []device.Arg, y *d
 			whole := calls[0].Whole
 			for i, from := range calls {
 				lo, _ := Shard(n, len(calls), i)
-				lay(whole, lo, from.In)
+				lay(whole, lo, from.Inputs("*"))
 			}
 			each(calls[1:], n, func(c *device.Call) { c.Whole.CopyAt(0, whole) })
 		})
@@ -186,7 +189,7 @@ func brought(c *device.Call) *device.Tensor {
 	if c.Whole != nil {
 		return c.Whole
 	}
-	return c.In[0].Tensor
+	return c.Input("x")
 }
 
 func addAll[T libm.Float](calls []*device.Call, m Member, outer int) {
@@ -197,7 +200,7 @@ func addAll[T libm.Float](calls []*device.Call, m Member, outer int) {
 	parts := m.partsOf(calls[0], outer)
 	pieces := make([]kernel.Piece[T], len(parts))
 	for i, p := range parts {
-		pieces[i] = kernel.Piece[T]{Dst: device.Data[T](calls[p.to].Out[0].Tensor)[p.from:][:p.Hi-p.Lo], At: p.Lo, Fold: p.fold}
+		pieces[i] = kernel.Piece[T]{Dst: device.Data[T](calls[p.to].Output("y"))[p.from:][:p.Hi-p.Lo], At: p.Lo, Fold: p.fold}
 	}
 	kernel.ReduceMembers(pieces, in)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	sendKernel = &device.Kernel{Name: "send"}
-	recvKernel = &device.Kernel{Name: "recv"}
+	sendKernel = &device.Kernel{Name: "send", In: device.Names("x")}
+	recvKernel = &device.Kernel{Name: "recv", Out: device.Names("y")}
 )
 
 const (
@@ -84,7 +84,7 @@ func (m Member) other(member int) {
 
 // post leaves a copy in the box, and wakes the receiver if that is what it waits for.
 func (m Member) post(b *mailbox, to int, c *device.Call) {
-	x := c.In[0].Tensor
+	x := c.Input("x")
 	b.Lock()
 	defer b.Unlock()
 	var l *letter
@@ -112,7 +112,7 @@ func (m Member) post(b *mailbox, to int, c *device.Call) {
 func (m Member) Recv(dev *device.Device, label string, from int, f lowp.Format, shape ...int) *device.Tensor {
 	c := m.recv(dev, label, from, f, shape)
 	c.Do()
-	return c.Out[0].Tensor
+	return c.Output("y")
 }
 
 func (m Member) recv(dev *device.Device, label string, from int, f lowp.Format, shape []int) *device.Call {
@@ -131,12 +131,12 @@ func (m Member) Post(dev *device.Device, label string, from int, f lowp.Format, 
 	c := m.recv(dev, label, from, f, shape)
 	post := dev.OpenKind(device.P2P, label+postSuffix, recvKernel)
 	post.Group, post.Peer, post.Flags = c.Group, c.Peer, device.AsyncPending
-	post.Update("y", c.Out[0].Tensor)
+	post.Update("y", c.Output("y"))
 	post.Body = func(*device.Call) {}
 	post.Do()
 	return func() *device.Tensor {
 		c.Do()
-		return c.Out[0].Tensor
+		return c.Output("y")
 	}
 }
 
@@ -152,7 +152,7 @@ func (m Member) take(b *mailbox, c *device.Call) {
 		b.Lock()
 		l = b.find(c.ID.Step, c.ID.Micro)
 	}
-	y := c.Out[0].Tensor
+	y := c.Output("y")
 	if l.x.Format != y.Format || !slices.Equal(l.x.Shape(), y.Shape()) {
 		m.world.errs[rank] = conflict("rank %d in %s expects %s of %s: %s sent %s of %s", rank, describe(c), y.Format, shape(y), b.sender, l.x.Format, shape(l.x))
 		b.Unlock()

@@ -156,14 +156,14 @@ func misfit(c *device.Call, member, size int) string {
 		n := int(c.Scalar("n"))
 		lo, hi := Shard(n, size, member)
 		have := 0
-		for _, part := range c.In {
+		for _, part := range c.Inputs("*") {
 			have += part.Len()
 		}
 		if have != hi-lo {
 			return fmt.Sprintf("brings a shard of %d of %d elements: must be %d", have, n, hi-lo)
 		}
 	case allToAll:
-		if have, sent := rows(c.In[0].Tensor), total(c.In[1].I32()); have != sent {
+		if have, sent := rows(c.Input("x")), total(c.Input("send").I32()); have != sent {
 			return fmt.Sprintf("brings %d rows and sends %d", have, sent)
 		}
 	}

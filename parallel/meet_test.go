@@ -335,6 +335,7 @@ func TestShard(t *testing.T) {
 
 // Whoever comes last to a meeting whose work panics, the error is the first member's and the same, and no rank outlives it.
 func TestCrashes(t *testing.T) {
+	meeting := &device.Kernel{Name: "meeting", Scalars: device.Names("ranks nodes")}
 	crash := func(where int) error {
 		w := NewWorld(Layout{DP: 4}, 2)
 		w.Crash = func(_ int, p any) error { return fmt.Errorf("made of %v", p) }
@@ -343,7 +344,7 @@ func TestCrashes(t *testing.T) {
 				panic("a body")
 			}
 			m := r.Data()
-			c := m.open(dev, "x", sumCounts)
+			c := m.open(dev, "x", meeting)
 			c.Body = func(c *device.Call) {
 				m.meet(c, func([]*device.Call) { panic("the work of a meeting") })
 			}

@@ -11,9 +11,9 @@ import (
 // each has a part of every sequence. In a group of one all of them return what they are given, without a Call.
 
 var (
-	gatherRows = &device.Kernel{Name: "all_gather"}
-	slice      = &device.Kernel{Name: "slice"}
-	largest    = &device.Kernel{Name: "all_reduce.max"}
+	gatherRows = &device.Kernel{Name: "all_gather", In: device.Names("x"), Scalars: device.Names("ranks nodes outer"), Out: device.Names("y")}
+	slice      = &device.Kernel{Name: "slice", In: device.Names("x"), Scalars: device.Names("ranks index outer"), Out: device.Names("y")}
+	largest    = &device.Kernel{Name: "all_reduce.max", In: device.Names("x"), Scalars: device.Names("ranks nodes"), Out: device.Names("y")}
 )
 
 // rows is the number of rows of a tensor.
@@ -75,13 +75,13 @@ func (m Member) Gather(dev *device.Device, label string, x *device.Tensor, outer
 	y := writeRows(c, x, x.Format, m.Size()*rows(x))
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
-			whole := calls[0].Out[0].Tensor
+			whole := calls[0].Output("y")
 			for i, from := range calls {
 				for o := range outer {
-					move(whole, (o*len(calls)+i)*run, from.In[0].Tensor, o*run, run)
+					move(whole, (o*len(calls)+i)*run, from.Input("x"), o*run, run)
 				}
 			}
-			each(calls[1:], whole.Len(), func(c *device.Call) { c.Out[0].CopyAt(0, whole) })
+			each(calls[1:], whole.Len(), func(c *device.Call) { c.Output("y").CopyAt(0, whole) })
 		})
 	}
 	c.Do()
@@ -124,7 +124,7 @@ func (m Member) Slice(dev *device.Device, label string, x *device.Tensor, outer 
 	c.Body = func(c *device.Call) {
 		run := n * width(x)
 		for o := range outer {
-			move(c.Out[0].Tensor, o*run, c.In[0].Tensor, (o*m.Size()+m.Index)*run, run)
+			move(c.Output("y"), o*run, c.Input("x"), (o*m.Size()+m.Index)*run, run)
 		}
 	}
 	c.Do()
@@ -143,13 +143,13 @@ func (m Member) Largest(dev *device.Device, label string, x *device.Tensor) *dev
 	y := c.Write("y", x.Format, x.Shape()...)
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
-			most := calls[0].Out[0].Tensor
-			most.CopyAt(0, calls[0].In[0].Tensor)
+			most := calls[0].Output("y")
+			most.CopyAt(0, calls[0].Input("x"))
 			for _, c := range calls[1:] {
-				larger(most.F32(), c.In[0].F32())
-				larger(most.F64(), c.In[0].F64())
+				larger(most.F32(), c.Input("x").F32())
+				larger(most.F64(), c.Input("x").F64())
 			}
-			each(calls[1:], most.Len(), func(c *device.Call) { c.Out[0].CopyAt(0, most) })
+			each(calls[1:], most.Len(), func(c *device.Call) { c.Output("y").CopyAt(0, most) })
 		})
 	}
 	c.Do()
