@@ -4,14 +4,32 @@ import (
 	"bytes"
 
 	"firstbit/device"
-	"firstbit/lowp"
 	"firstbit/state"
 )
 
-var (
-	seedKernel     = &device.Kernel{Name: "seed"}
-	iteratorKernel = &device.Kernel{Name: "iterator"}
-)
+// stream is a random stream of a run that continues.
+type stream struct {
+	device.Held
+	seeded *device.Tensor // its state at the run's beginning
+}
+
+// disturber moves streams before or after a restore.
+type disturber interface {
+	disturb(dev *device.Device, s stream)
+	early() bool
+}
+
+// when is whether a disturber acts before the restore, or after it.
+type when struct{ word string }
+
+func (w *when) field() field { return choice("when", &w.word, "before", "after") }
+
+func (w *when) early() bool { return w.word == "before" }
+
+// on leaves all but the states of streams.
+func (w *when) on(c *device.Call) bool {
+	return c.Kind == device.Loading && c.Scope == "" && c.State != nil && c.State.Role == state.RandomStream
+}
 
 // Around restores a rank's states after a step, with what programs do to random streams before and after a restore. A restore that comes
 // later undoes it.
@@ -19,7 +37,7 @@ func (i Injector) Around(dev *device.Device, step int, states []device.Held, res
 	var streams []stream
 	for _, s := range states {
 		if s.Role == state.RandomStream {
-			streams = append(streams, newStream(s))
+			streams = append(streams, stream{s, same(s.Tensor)})
 		}
 	}
 	i.disturb(dev, step, streams, true)
@@ -30,58 +48,19 @@ func (i Injector) Around(dev *device.Device, step int, states []device.Held, res
 	return nil
 }
 
-// stream is a random stream of a run that continues.
-type stream struct {
-	device.Held
-	seeded *device.Tensor // its state at the run's beginning
-}
-
-func newStream(s device.Held) stream {
-	seeded := device.NewTensor(s.Format, s.Shape()...)
-	seeded.CopyFrom(s.Tensor)
-	return stream{s, seeded}
-}
-
 func (i Injector) disturb(dev *device.Device, step int, streams []stream, early bool) {
 	for _, f := range i.Faults {
-		if f.Kind != "seed" && f.Kind != "draw" || !f.on(i.Rank) || f.Early != early {
+		x, ok := f.action.(disturber)
+		if !ok || x.early() != early || !f.onRank(i.Rank) {
 			continue
 		}
 		dev.At(step, 0, device.Load)
 		for _, s := range streams {
-			if !f.Names(s.Name) {
-				continue
+			if f.Names(s.Name) {
+				was := s.Bytes(nil)
+				x.disturb(dev, s)
+				f.act(!bytes.Equal(s.Bytes(nil), was))
 			}
-			was := s.Bytes(nil)
-			if f.Kind == "seed" {
-				s.seed(dev.In("seed"))
-			} else {
-				s.draw(dev.In("iterator"))
-			}
-			f.act(!bytes.Equal(s.Bytes(nil), was))
 		}
 	}
-}
-
-// seed seeds the stream as at the beginning.
-func (s stream) seed(dev *device.Device) {
-	c := dev.OpenState(device.Loading, s.Held, seedKernel)
-	c.Read("stream", s.Tensor)
-	before := c.Write("before", lowp.INT32, s.Len())
-	c.Update("stream", s.Tensor)
-	c.Body = func(*device.Call) {
-		before.CopyFrom(s.Tensor)
-		s.CopyFrom(s.seeded)
-	}
-	c.Do()
-}
-
-// draw draws once from the stream, as building a data iterator may.
-func (s stream) draw(dev *device.Device) {
-	c := dev.OpenKind(device.Draw, s.Name, iteratorKernel)
-	c.Read("stream", s.Tensor)
-	value := c.Write("value", lowp.FP64, 1)
-	c.Update("stream", s.Tensor)
-	c.Body = func(*device.Call) { value.Set(0, draw(s.Tensor, 1)) }
-	c.Do()
 }

@@ -5,17 +5,24 @@ import (
 	"firstbit/nn"
 )
 
-// live has a recomputation draw from its stream as it stands, and move it on, as one does that kept a handle on the stream where it should have
-// kept a copy of its state. A mask takes a draw for each of its elements.
-func (f *Fault) live(c *device.Call, next device.Runner) {
-	before, stream := read(c, "before"), read(c, "stream")
+var liveKind = &kind{Name: "live", noun: "draw of a recomputation", Example: "live@*.dropout.mask",
+	does: "recomputations draw masks from their stream as it stands, and move it on, on all ranks unless R is given",
+	make: func(s *Selector) (action, []field) { return live{}, []field{s.step(), s.rank()} }}
+
+// live is a recomputation that kept a handle on its stream where it should have kept a copy of the state.
+type live struct{}
+
+func (live) on(c *device.Call) bool { return c.Kind == device.Draw && c.ID.Phase == device.Rec }
+
+// run draws as from the copy, and moves the stream on as the forward does: a mask takes a draw for each of its elements.
+func (live) run(f *Fault, c *device.Call, next device.Runner) {
+	before, stream := input(c, "before"), input(c, "stream")
 	if before == nil || stream == nil {
 		f.fail(c, "draws from no state that the forward kept")
 		next(c)
 		return
 	}
-	kept := device.NewTensor(before.Format, before.Len())
-	kept.CopyFrom(before)
+	kept := same(before)
 	before.CopyFrom(stream)
 	next(c)
 	before.CopyFrom(kept)
@@ -23,14 +30,21 @@ func (f *Fault) live(c *device.Call, next device.Runner) {
 	f.act(true)
 }
 
-// read is an input of a Call; nil: it has none of that name.
-func read(c *device.Call, name string) *device.Tensor {
+// input is what a Call reads under a name; nil: nothing.
+func input(c *device.Call, name string) *device.Tensor {
 	for _, in := range c.In {
 		if in.Name == name {
 			return in.Tensor
 		}
 	}
 	return nil
+}
+
+// same is a copy of a tensor.
+func same(t *device.Tensor) *device.Tensor {
+	s := device.NewTensor(t.Format, t.Shape()...)
+	s.CopyAt(0, t)
+	return s
 }
 
 // draw draws so many numbers from the stream whose state is in a tensor, and returns the last.

@@ -9,31 +9,36 @@ import (
 	"firstbit/nn"
 )
 
-// What a quantiser of weights reads in place of the master: programs that rebuild copies after a restore have read the weight as it is in
-// bf16, or what a copy stands for.
+var rebuildKind = &kind{Name: "rebuild", noun: "quantiser of a weight", begins: true, Example: "rebuild@quant.layers.1.attn.* step=3 source=bf16",
+	does: "copies of weights are quantised from the weight rounded to bf16, or from what a copy stands for, on all ranks unless R is given",
+	make: func(s *Selector) (action, []field) {
+		r := &rebuild{}
+		return r, []field{given(choice("source", &r.source, rounded, dequantised)), s.step(), s.rank()}
+	}}
+
+// rebuild is a copy of a weight that is made of another source than the master, as programs have done after a restore.
+type rebuild struct{ source string }
+
+// The sources.
 const (
 	rounded     = "bf16"
 	dequantised = "dequantised"
 )
 
-// rebuild has a quantiser of a weight read another source than the master.
-func (f *Fault) rebuild(c *device.Call, next device.Runner) {
-	master := read(c, "x")
-	if master == nil || master.Format != lowp.FP32 || len(c.Out) < 2 || c.Out[0].Name != "packed" {
-		f.fail(c, "is no quantiser of a weight")
-		next(c)
-		return
-	}
+func (*rebuild) on(c *device.Call) bool {
+	x := input(c, "x")
+	return x != nil && x.Format == lowp.FP32 && len(c.Out) > 1 && c.Out[0].Name == "packed"
+}
+
+func (r *rebuild) run(f *Fault, c *device.Call, next device.Runner) {
 	next(c)
-	want := written(c)
-	var source *device.Tensor
-	if f.source == rounded {
-		source = device.NewTensor(lowp.BF16, master.Shape()...)
-		source.CopyFrom(master)
+	master, want := c.In[0].Tensor, written(c)
+	if r.source == rounded {
+		c.In[0].Tensor = device.NewTensor(lowp.BF16, master.Shape()...)
+		c.In[0].CopyFrom(master)
 	} else {
-		source = copyOf(c).Dequantised(along(c.Kernel))
+		c.In[0].Tensor = copyOf(c).Dequantised(along(c.Kernel))
 	}
-	c.In[0].Tensor = source
 	next(c)
 	c.In[0].Tensor = master
 	f.act(!bytes.Equal(want, written(c)))
@@ -42,7 +47,7 @@ func (f *Fault) rebuild(c *device.Call, next device.Runner) {
 // written is the bytes of all that a Call wrote.
 func written(c *device.Call) (b []byte) {
 	for _, out := range c.Out {
-		b = out.Bytes(b)
+		b = append(b, out.Bytes(nil)...)
 	}
 	return b
 }

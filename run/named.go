@@ -11,35 +11,22 @@ import (
 	"firstbit/inject"
 	"firstbit/lowp"
 	"firstbit/spell"
-	"firstbit/state"
 	"firstbit/trace"
 )
 
 // checkNamed refuses what a fault names and no run of the Spec has, before anything runs. Names of Calls are known after it: see missed.
 func (s *Spec) checkNamed(c choices) error {
+	run := inject.Run{Layout: s.Layout.String(), Ranks: s.Layout.World(), Micro: s.Config.Micro, Precision: s.Config.Precision, Widest: lowp.FP32,
+		Resumes: s.Resume != "", Loads: s.Config.Weights != ""}
+	if run.Precision == lowp.FP64.String() {
+		run.Widest = lowp.FP64
+	}
 	for _, f := range c.injector.Faults {
-		if err := s.checkFault(f); err != nil {
-			return fmt.Errorf("--inject %q: %w", f.Text, err)
+		if err := f.Check(run); err != nil {
+			return err
 		}
 	}
 	return s.checkSteps(0)
-}
-
-func (s *Spec) checkFault(f *inject.Fault) error {
-	loads := f.Restores() || f.Phase == device.Load
-	switch last := s.Layout.World() - 1; {
-	case f.Restores() && s.Resume == "":
-		return fmt.Errorf("%s acts where a run continues: needs --resume DIR", f.Kind)
-	case loads && s.Resume == "" && s.Config.Weights == "":
-		return fmt.Errorf("phase=load: a run that begins anew restores nothing: needs --resume DIR")
-	case f.Rank > last:
-		return fmt.Errorf("rank: %d: must be from 0 to %d, the ranks of layout %q", f.Rank, last, s.Layout)
-	case f.Micro >= s.Config.Micro:
-		return fmt.Errorf("micro: %d: must be from 0 to %d, the microbatches that a rank has in a step", f.Micro, s.Config.Micro-1)
-	case !loads && s.Config.Precision != lowp.FP64.String() && f.Bit >= lowp.FP32.Bits():
-		return fmt.Errorf("bit: %d: must be from 0 to %d: no format of precision %s is wider", f.Bit, lowp.FP32.Bits()-1, s.Config.Precision)
-	}
-	return nil
 }
 
 // checkSteps refuses steps that do not come after the one with which the run begins: 0, or a checkpoint's.
@@ -49,12 +36,8 @@ func (s *Spec) checkSteps(begin int) error {
 		return err
 	}
 	for _, f := range c.injector.Faults {
-		first := begin + 1
-		if f.Phase == device.Init || f.Phase == device.Load { // which belong to the step before
-			first = begin
-		}
-		if !f.Steps.Within(first, s.Config.Steps) {
-			return fmt.Errorf("--inject %q: step: must be from %d to %d, the steps of the run", f.Text, first, s.Config.Steps)
+		if err := f.CheckSteps(begin, s.Config.Steps); err != nil {
+			return err
 		}
 	}
 	if !s.Trace.Steps.Within(begin, s.Config.Steps) {
@@ -82,7 +65,7 @@ func (s *Spec) missed(ranks []*session) error {
 	first := ranks[0]
 	for i, report := range faulted(ranks) {
 		f := first.injector.Faults[i]
-		if report.Acted > 0 && len(f.Globs()) == 1 { // one of two may be enough to act
+		if report.Acted > 0 && len(f.Globs) == 1 { // one of two may be enough to act
 			continue
 		}
 		if why := (sought{ranks, f}).why(); report.Acted == 0 || why != elsewhere {
@@ -112,25 +95,25 @@ type sought struct {
 
 // why is the first of name, phase and rank that no Call had.
 func (s sought) why() string {
-	for _, glob := range s.Globs() {
+	for _, glob := range s.Globs {
 		phases, on := map[string]bool{}, map[int]bool{}
 		for rank, r := range s.ranks {
 			for _, c := range r.device.Calls() {
-				if !s.acts(c) || !c.Matches(glob) {
+				if !s.On(c) || !c.Matches(glob) {
 					continue
 				}
-				if phases[c.ID.Phase.String()] = true; c.ID.Phase == s.Phase || s.everyPhase() {
+				if phases[c.ID.Phase.String()] = true; c.ID.Phase == s.Phase || s.EveryPhase() {
 					on[rank] = true
 				}
 			}
 		}
 		switch {
 		case len(phases) == 0:
-			return unnamed(s.ranks, s.noun(), glob, s.acts)
+			return unnamed(s.ranks, s.Noun(), glob, s.On)
 		case len(on) == 0:
-			return fmt.Sprintf("no %s of that name in phase %s: must be phase=%s", s.noun(), s.Phase, few(phases))
-		case s.Kind != "order" && s.Rank >= 0 && !on[s.Rank]:
-			return fmt.Sprintf("no %s of that name on rank %d: must be rank=%s", s.noun(), s.Rank, few(on))
+			return fmt.Sprintf("no %s of that name in phase %s: must be phase=%s", s.Noun(), s.Phase, few(phases))
+		case s.Rank >= 0 && !on[s.Rank]:
+			return fmt.Sprintf("no %s of that name on rank %d: must be rank=%s", s.Noun(), s.Rank, few(on))
 		}
 	}
 	return elsewhere
@@ -138,36 +121,6 @@ func (s sought) why() string {
 
 // elsewhere says that a name occurs, and where it is looked for.
 const elsewhere = "what it names is not in its steps, microbatch and ranks"
-
-// everyPhase tells whether the fault acts in whatever phase.
-func (s sought) everyPhase() bool {
-	return slices.Contains([]string{"order", "alias", "live", "rebuild"}, s.Kind)
-}
-
-// acts tells whether a Call is of a kind that the fault acts on.
-func (s sought) acts(c *device.Call) bool {
-	switch s.Kind {
-	case "seed", "draw":
-		return c.Kind == device.Loading && c.Scope == "" && c.State != nil && c.State.Role == state.RandomStream
-	case "copy":
-		return c.Kind == device.Loading
-	case "drop", "set":
-		return c.ID.Phase == device.Load
-	case "order":
-		return c.Kind != device.Module && c.ID.Phase != device.Init
-	}
-	return c.Kind != device.Module
-}
-
-func (s sought) noun() string {
-	switch {
-	case s.Kind == "seed" || s.Kind == "draw":
-		return "random stream"
-	case s.Restores():
-		return "state"
-	}
-	return "Call"
-}
 
 const mostNamed = 3
 

@@ -21,10 +21,10 @@ func listCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		out := c.OutOrStdout()
 		if asJSON {
-			return printJSON(out, map[string]any{"causes": experiments.Causes(), "faults": inject.Kinds})
+			return printJSON(out, map[string]any{"causes": experiments.Causes(), "faults": inject.Kinds()})
 		}
 		if faults {
-			for _, k := range inject.Kinds {
+			for _, k := range inject.Kinds() {
 				fmt.Fprintf(out, "%s\n  e.g. %s\n", k.Syntax, k.Example)
 			}
 			return nil
