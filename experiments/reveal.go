@@ -25,10 +25,10 @@ type revealable struct {
 
 var revealables = []revealable{
 	{"matmul", "y", "k", func(dev *device.Device, x []float32) float32 {
-		return nn.MatMulNN(dev, "y", tensorOf(x, 1, len(x)), ones(len(x), 1)).F32()[0]
+		return nn.Multiply(nn.NN, tensorOf(x, 1, len(x)), ones(len(x), 1)).Run(dev, "y").F32()[0]
 	}},
 	{"matmul.wgrad", "dw", "k", func(dev *device.Device, x []float32) float32 {
-		return nn.MatMulTN(dev, "dw", tensorOf(x, len(x), 1), ones(len(x), 1)).F32()[0]
+		return nn.Multiply(nn.TN, tensorOf(x, len(x), 1), ones(len(x), 1)).Run(dev, "dw").F32()[0]
 	}},
 	{"grouped_gemm.dprob", "w2.dx", "n", revealDProb},
 	{"embedding.bwd", "embed.dw", "tokens", func(dev *device.Device, x []float32) float32 {

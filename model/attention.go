@@ -41,9 +41,9 @@ var (
 // Forward is the layer.
 func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	a.x = a.TP.Gather(dev, "x.gather", x, 1)
-	a.q = nn.Linear(dev, "wq", a.x, a.Wq)
-	a.k = a.CP.Gather(dev, "k.gather", nn.Linear(dev, "wk", a.x, a.Wk), a.Shape.B)
-	a.v = a.CP.Gather(dev, "v.gather", nn.Linear(dev, "wv", a.x, a.Wv), a.Shape.B)
+	a.q = nn.Fprop(a.x, a.Wq).Run(dev, "wq")
+	a.k = a.CP.Gather(dev, "k.gather", nn.Fprop(a.x, a.Wk).Run(dev, "wk"), a.Shape.B)
+	a.v = a.CP.Gather(dev, "v.gather", nn.Fprop(a.x, a.Wv).Run(dev, "wv"), a.Shape.B)
 	c := dev.Open("attention", attention)
 	c.Read("q", a.q)
 	c.Read("k", a.k)
@@ -53,7 +53,7 @@ func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor
 	s := a.Shape
 	a.probs = c.Write("probs", nn.MasterFormat(x.Format), s.B, s.H, s.T/a.CP.Size(), s.T)
 	c.Do()
-	y := nn.LinearPart(dev, "wo", a.o, a.Wo, a.TP.Size())
+	y := nn.Fprop(a.o, a.Wo).Over(a.TP.Size()).Run(dev, "wo")
 	return a.TP.Scatter(dev, "wo.scatter", y, 1, x.Format)
 }
 
@@ -72,19 +72,19 @@ func (a *Attention) Backward(dev *device.Device, dy *device.Tensor) *device.Tens
 	format := dy.Format
 	dy = a.TP.Gather(dev, "dy.gather", dy, 1)
 	// forward: y = o·Wo
-	do := nn.LinearDX(dev, "wo.dx", dy, a.Wo)
-	nn.Accumulate(dev, "wo.grad", a.Wo, nn.LinearDW(dev, "wo.dw", a.o, dy, a.Wo))
+	do := nn.Dgrad(dy, a.Wo).Run(dev, "wo.dx")
+	nn.Accumulate(dev, "wo.grad", a.Wo, nn.Wgrad(a.o, dy, a.Wo).Run(dev, "wo.dw"))
 	dq, dk, dv := a.attentionBackward(dev, do)
 	// forward: q, k, v = x·Wq, x·Wk, x·Wv
-	nn.Accumulate(dev, "wq.grad", a.Wq, nn.LinearDW(dev, "wq.dw", a.x, dq, a.Wq))
-	nn.Accumulate(dev, "wk.grad", a.Wk, nn.LinearDW(dev, "wk.dw", a.x, dk, a.Wk))
-	nn.Accumulate(dev, "wv.grad", a.Wv, nn.LinearDW(dev, "wv.dw", a.x, dv, a.Wv))
+	nn.Accumulate(dev, "wq.grad", a.Wq, nn.Wgrad(a.x, dq, a.Wq).Run(dev, "wq.dw"))
+	nn.Accumulate(dev, "wk.grad", a.Wk, nn.Wgrad(a.x, dk, a.Wk).Run(dev, "wk.dw"))
+	nn.Accumulate(dev, "wv.grad", a.Wv, nn.Wgrad(a.x, dv, a.Wv).Run(dev, "wv.dw"))
 	tp := a.TP.Size()
-	dxq := a.TP.Scatter(dev, "wq.dx.scatter", nn.LinearDXPart(dev, "wq.dx", dq, a.Wq, tp), 1, format)
-	dxk := a.TP.Scatter(dev, "wk.dx.scatter", nn.LinearDXPart(dev, "wk.dx", dk, a.Wk, tp), 1, format)
+	dxq := a.TP.Scatter(dev, "wq.dx.scatter", nn.Dgrad(dq, a.Wq).Over(tp).Run(dev, "wq.dx"), 1, format)
+	dxk := a.TP.Scatter(dev, "wk.dx.scatter", nn.Dgrad(dk, a.Wk).Over(tp).Run(dev, "wk.dx"), 1, format)
 	// x feeds q, k and v; their gradients meet here, in this order.
 	dx := nn.Sum(dev, "dx_qk", dxq, dxk)
-	return nn.Sum(dev, "dx", dx, a.TP.Scatter(dev, "wv.dx.scatter", nn.LinearDXPart(dev, "wv.dx", dv, a.Wv, tp), 1, format))
+	return nn.Sum(dev, "dx", dx, a.TP.Scatter(dev, "wv.dx.scatter", nn.Dgrad(dv, a.Wv).Over(tp).Run(dev, "wv.dx"), 1, format))
 }
 
 // attentionBackward is the gradients of o = softmax(q·kᵀ/√P)·v for the rank's rows. The queries of every context-parallel

@@ -47,7 +47,7 @@ var (
 func (h *Head) Forward(dev *device.Device, x, targets *device.Tensor) *device.Tensor {
 	h.x, h.targets = h.TP.Gather(dev, "logits.gather", x, 1), targets
 	f := nn.MasterFormat(x.Format)
-	h.logits = nn.MatMulNTIn(dev, f, "logits", h.x, h.W.W) // (rows,V/tp)
+	h.logits = nn.Multiply(nn.NT, h.x, h.W.W).In(f).Run(dev, "logits") // (rows,V/tp)
 	loss := h.losses(dev, f)
 
 	c := dev.Open("loss_sum", sumKernel)
@@ -127,9 +127,9 @@ func (h *Head) Backward(dev *device.Device, scale float64) *device.Tensor {
 	h.first(c)
 	d := c.Write("dlogits", h.x.Format, h.logits.Shape()...)
 	c.Do()
-	nn.Accumulate(dev, "logits.grad", h.W, nn.MatMulTN(dev, "logits.dw", d, h.x)) // (V/tp,D)
-	dh := nn.ShardNN(dev, "logits.dh", d, h.W.W, h.TP.Size())                     // (rows,D)
-	return h.TP.Scatter(dev, "logits.dh.scatter", dh, 1, h.x.Format)              // (rows/tp,D)
+	nn.Accumulate(dev, "logits.grad", h.W, nn.Multiply(nn.TN, d, h.x).Run(dev, "logits.dw")) // (V/tp,D)
+	dh := nn.Multiply(nn.NN, d, h.W.W).Over(h.TP.Size()).Run(dev, "logits.dh")               // (rows,D)
+	return h.TP.Scatter(dev, "logits.dh.scatter", dh, 1, h.x.Format)                         // (rows/tp,D)
 }
 
 func runLoss[T libm.Float](c *device.Call) {

@@ -28,13 +28,13 @@ var (
 // Forward is the layer.
 func (m *MLP) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	m.x = m.TP.Gather(dev, "x.gather", x, 1) // (rows,D)
-	m.h = nn.Linear(dev, "w1", m.x, m.W1)    // (rows,F/tp)
+	m.h = nn.Fprop(m.x, m.W1).Run(dev, "w1") // (rows,F/tp)
 	c := dev.Open("act", relu2)
 	c.Read("x", m.h)
 	m.a = c.Write("y", m.h.Format, m.h.Shape()...) // (rows,F/tp)
 	c.Do()
-	y := nn.LinearPart(dev, "w2", m.a, m.W2, m.TP.Size())  // (rows,D)
-	return m.TP.Scatter(dev, "w2.scatter", y, 1, x.Format) // (rows/tp,D)
+	y := nn.Fprop(m.a, m.W2).Over(m.TP.Size()).Run(dev, "w2") // (rows,D)
+	return m.TP.Scatter(dev, "w2.scatter", y, 1, x.Format)    // (rows/tp,D)
 }
 
 // Backward returns dx and accumulates dW1 and dW2.
@@ -42,8 +42,8 @@ func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
 	format := dy.Format
 	dy = m.TP.Gather(dev, "dy.gather", dy, 1) // (rows,D)
 	// forward: y = a·W2
-	da := nn.LinearDX(dev, "w2.dx", dy, m.W2)                                     // (rows,F/tp)
-	nn.Accumulate(dev, "w2.grad", m.W2, nn.LinearDW(dev, "w2.dw", m.a, dy, m.W2)) // (F/tp,D)
+	da := nn.Dgrad(dy, m.W2).Run(dev, "w2.dx")                                     // (rows,F/tp)
+	nn.Accumulate(dev, "w2.grad", m.W2, nn.Wgrad(m.a, dy, m.W2).Run(dev, "w2.dw")) // (F/tp,D)
 	// forward: a = relu²(h)
 	c := dev.Open("act.dx", relu2Backward)
 	c.Read("dy", da)
@@ -51,9 +51,9 @@ func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
 	dh := c.Write("dx", m.h.Format, m.h.Shape()...)
 	c.Do()
 	// forward: h = x·W1
-	nn.Accumulate(dev, "w1.grad", m.W1, nn.LinearDW(dev, "w1.dw", m.x, dh, m.W1)) // (D,F/tp)
-	dx := nn.LinearDXPart(dev, "w1.dx", dh, m.W1, m.TP.Size())                    // (rows,D)
-	return m.TP.Scatter(dev, "w1.dx.scatter", dx, 1, format)                      // (rows/tp,D)
+	nn.Accumulate(dev, "w1.grad", m.W1, nn.Wgrad(m.x, dh, m.W1).Run(dev, "w1.dw")) // (D,F/tp)
+	dx := nn.Dgrad(dh, m.W1).Over(m.TP.Size()).Run(dev, "w1.dx")                   // (rows,D)
+	return m.TP.Scatter(dev, "w1.dx.scatter", dx, 1, format)                       // (rows/tp,D)
 }
 
 // Params lists the weights.

@@ -47,7 +47,7 @@ type Depth struct {
 func (d *Depth) Forward(dev *device.Device, h, ids, labels *device.Tensor, run runner) (out, loss *device.Tensor) {
 	e := d.ENorm.Forward(dev.In("enorm"), d.Embed.Forward(dev, ids))
 	d.joined = nn.Concat(dev, "join", e, d.HNorm.Forward(dev.In("hnorm"), h)) // (B·T,2·D)
-	x := nn.Linear(dev, "proj", d.joined, d.Proj)
+	x := nn.Fprop(d.joined, d.Proj).Run(dev, "proj")
 	out = d.Norm.Forward(dev, run.forward(dev, d.Blocks, 0, x))
 	return out, d.Head.Forward(dev, out, labels)
 }
@@ -62,8 +62,8 @@ func (d *Depth) Backward(dev *device.Device, dout *device.Tensor, scale float64,
 	}
 	dx := run.backward(dev, d.Blocks, 0, d.Norm.Backward(dev, dy))
 	// forward: x = [e, h]·proj
-	nn.Accumulate(dev, "proj.grad", d.Proj, nn.LinearDW(dev, "proj.dw", d.joined, dx, d.Proj))
-	joined := nn.LinearDX(dev, "proj.dx", dx, d.Proj)
+	nn.Accumulate(dev, "proj.grad", d.Proj, nn.Wgrad(d.joined, dx, d.Proj).Run(dev, "proj.dw"))
+	joined := nn.Dgrad(dx, d.Proj).Run(dev, "proj.dx")
 	nn.Split(dev, "join.dx", joined, d.halves[:], d.ENorm.W.W.Len(), d.HNorm.W.W.Len())
 	d.Embed.Backward(dev, d.ENorm.Backward(dev.In("enorm"), d.halves[0]))
 	return d.HNorm.Backward(dev.In("hnorm"), d.halves[1])

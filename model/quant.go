@@ -35,14 +35,14 @@ func (w *Weights) Quantise(dev *device.Device) {
 		return
 	}
 	for _, p := range w.params {
-		nn.QuantiseWeight(dev, p)
+		nn.Update(dev, p)
 	}
 }
 
 // Delayed lists the scales that follow from earlier steps.
 func (w *Weights) Delayed() (all []*nn.Delayed) {
 	for _, p := range w.params {
-		if q := p.Quant; q != nil && q.X != nil {
+		if q := nn.Of(p); q != nil && q.X != nil {
 			all = append(all, q.X, q.W, q.DY)
 		}
 	}

@@ -25,7 +25,7 @@ func (l *Latent) In(dev *device.Device, x *device.Tensor) *device.Tensor {
 		return x
 	}
 	l.x = x
-	return nn.Linear(dev, "down", x, l.Down) // (T,L)
+	return nn.Fprop(x, l.Down).Run(dev, "down") // (T,L)
 }
 
 // Out takes what was combined back to D.
@@ -34,7 +34,7 @@ func (l *Latent) Out(dev *device.Device, y *device.Tensor) *device.Tensor {
 		return y
 	}
 	l.y = y
-	return nn.Linear(dev, "up", y, l.Up) // (T,D)
+	return nn.Fprop(y, l.Up).Run(dev, "up") // (T,D)
 }
 
 // OutBackward takes dy to what was combined.
@@ -43,8 +43,8 @@ func (l *Latent) OutBackward(dev *device.Device, dy *device.Tensor) *device.Tens
 		return dy
 	}
 	// forward: out = y·Up
-	nn.Accumulate(dev, "up.grad", l.Up, nn.LinearDW(dev, "up.dw", l.y, dy, l.Up)) // (L,D)
-	return nn.LinearDX(dev, "up.dx", dy, l.Up)                                    // (T,L)
+	nn.Accumulate(dev, "up.grad", l.Up, nn.Wgrad(l.y, dy, l.Up).Run(dev, "up.dw")) // (L,D)
+	return nn.Dgrad(dy, l.Up).Run(dev, "up.dx")                                    // (T,L)
 }
 
 // InBackward takes the gradient of what was dispatched to x.
@@ -53,6 +53,6 @@ func (l *Latent) InBackward(dev *device.Device, d *device.Tensor) *device.Tensor
 		return d
 	}
 	// forward: in = x·Down
-	nn.Accumulate(dev, "down.grad", l.Down, nn.LinearDW(dev, "down.dw", l.x, d, l.Down)) // (D,L)
-	return nn.LinearDX(dev, "down.dx", d, l.Down)                                        // (T,D)
+	nn.Accumulate(dev, "down.grad", l.Down, nn.Wgrad(l.x, d, l.Down).Run(dev, "down.dw")) // (D,L)
+	return nn.Dgrad(d, l.Down).Run(dev, "down.dx")                                        // (T,D)
 }

@@ -27,12 +27,12 @@ type linear struct {
 
 func (l *linear) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	l.x = x
-	return nn.MatMulNN(dev, "w", x, l.w.W)
+	return nn.Multiply(nn.NN, x, l.w.W).Run(dev, "w")
 }
 
 func (l *linear) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
-	nn.Accumulate(dev, "w.grad", l.w, nn.MatMulTN(dev, "w.dw", l.x, dy))
-	return nn.MatMulNT(dev, "w.dx", dy, l.w.W)
+	nn.Accumulate(dev, "w.grad", l.w, nn.Multiply(nn.TN, l.x, dy).Run(dev, "w.dw"))
+	return nn.Multiply(nn.NT, dy, l.w.W).Run(dev, "w.dx")
 }
 
 func (l *linear) Params() []*nn.Param { return []*nn.Param{l.w} }

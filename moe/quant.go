@@ -19,13 +19,13 @@ var (
 
 // quantised is product on codes and scales.
 func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *nn.Param, f lowp.Format, n int) *device.Tensor {
-	p, packed, quant := nn.Packed{}, w.Quant.Fprop, quantNN
+	p, packed, kernel := nn.Packed{}, nn.Of(w).Fprop, quantNN
 	if k == groupedNT {
-		p, packed, quant = w.Quant.Gradient(dev, label, in), w.Quant.Dgrad, quantNT
+		p, packed, kernel = nn.Of(w).Gradient(dev, label, in), nn.Of(w).Dgrad, quantNT
 	} else {
-		p = w.Quant.Activation(dev, label, in)
+		p = nn.Of(w).Activation(dev, label, in)
 	}
-	c := dev.Open(label, quant)
+	c := dev.Open(label, kernel)
 	c.Read("x", p.Codes)
 	c.Read("w", packed.Codes)
 	c.Read("offsets", x.offsets)
@@ -38,7 +38,7 @@ func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, 
 
 // quantisedWeight is a weight's gradient.
 func (x *Experts) quantisedWeight(dev *device.Device, label string, w *nn.Param, in, dy *device.Tensor) *device.Tensor {
-	px, pdy := w.Quant.ForWeight(dev, label, in, dy, x.offsets)
+	px, pdy := nn.Of(w).ForWeight(dev, label, in, dy, x.offsets)
 	c := dev.Open(label, quantWeight)
 	c.Read("x", px.Codes)
 	c.Read("dy", pdy.Codes)
@@ -82,7 +82,7 @@ func runQuantWeight(c *device.Call) {
 
 // readGradient declares what the kernel reads that takes dy to dh and dprob.
 func (x *Experts) readGradient(dev *device.Device, dy *device.Tensor) *device.Call {
-	q := x.W2.Quant
+	q := nn.Of(x.W2)
 	if q == nil {
 		c := dev.Open("w2.dx", groupedDProb)
 		c.Read("dy", dy)

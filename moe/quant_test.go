@@ -48,7 +48,7 @@ func runGroupedOn(dev *device.Device, r *nn.Recipe) *grouped {
 		p.W.CopyFrom(p.Master)
 		if r != nil {
 			nn.Quantise(p, r)
-			nn.QuantiseWeight(dev, p)
+			nn.Update(dev, p)
 		}
 	}
 	dev.At(1, 0, device.Fwd)
@@ -104,11 +104,11 @@ func TestQuantisedExpertsAreLinearLayers(t *testing.T) {
 			copy(p.Master.F32(), g.x.W1.Master.F32()[e*n:])
 			nn.Quantise(p, r)
 			dev.At(1, 0, device.Init)
-			nn.QuantiseWeight(dev, p)
+			nn.Update(dev, p)
 			dev.At(1, 0, device.Fwd)
 			x := device.NewTensor(lowp.BF16, hi-lo, quantWidth)
 			copy(x.F32(), g.in.F32()[lo*quantWidth:])
-			require.Equal(t, nn.Linear(dev, "w1", x, p).F32(), g.x.h.F32()[lo*quantHidden:hi*quantHidden])
+			require.Equal(t, nn.Fprop(x, p).Run(dev, "w1").F32(), g.x.h.F32()[lo*quantHidden:hi*quantHidden])
 
 			w2 := nn.NewParam("w", lowp.BF16, true, quantHidden, quantWidth)
 			copy(w2.Master.F32(), g.x.W2.Master.F32()[e*n:])
@@ -117,7 +117,7 @@ func TestQuantisedExpertsAreLinearLayers(t *testing.T) {
 			copy(a.F32(), g.x.a.F32()[lo*quantHidden:])
 			copy(dy.F32(), g.dy.F32()[lo*quantWidth:])
 			dev.Enter(device.Bwd)
-			want := nn.LinearDW(dev, "w2.dw", a, dy, w2).F32()
+			want := nn.Wgrad(a, dy, w2).Run(dev, "w2.dw").F32()
 			require.Equal(t, want, g.x.W2.Grad.F32()[e*n:(e+1)*n])
 			if hi-lo > 1 {
 				require.NotEqual(t, want[:quantWidth], g.x.W2.Grad.F32()[(e+3)%4*n:][:quantWidth], "negative control")

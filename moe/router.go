@@ -62,11 +62,11 @@ func (r *Router) Forward(dev *device.Device, x *device.Tensor) (index, prob *dev
 	if r.RouterDtype == "bf16" && format != lowp.FP64 {
 		format = lowp.BF16
 	}
-	r.logits = nn.MatMulNTIn(dev, format, "logits", x, r.W.W) // (T,E)
-	r.scores = r.score(dev)                                   // (T,E)
-	r.index = r.choose(dev)                                   // (T,K)
-	r.chosen = r.gather(dev)                                  // (T,K)
-	r.prob = r.normalize(dev)                                 // (T,K)
+	r.logits = nn.Multiply(nn.NT, x, r.W.W).In(format).Run(dev, "logits") // (T,E)
+	r.scores = r.score(dev)                                               // (T,E)
+	r.index = r.choose(dev)                                               // (T,K)
+	r.chosen = r.gather(dev)                                              // (T,K)
+	r.prob = r.normalize(dev)                                             // (T,K)
 	return r.index, r.prob
 }
 

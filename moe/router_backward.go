@@ -40,8 +40,8 @@ func (r *Router) Backward(dev *device.Device, dprob *device.Tensor, scale float6
 	dlogits = nn.Sum(dev, "logits.dsum", dlogits, r.zBackward(dev, scale))
 
 	// forward: logits = x·Wᵀ
-	nn.Accumulate(dev, "w.grad", r.W, nn.MatMulTN(dev, "w.dw", dlogits, r.x)) // (E,D)
-	return nn.MatMulNNIn(dev, r.x.Format, "w.dx", dlogits, r.W.W)             // (T,D)
+	nn.Accumulate(dev, "w.grad", r.W, nn.Multiply(nn.TN, dlogits, r.x).Run(dev, "w.dw")) // (E,D)
+	return nn.Multiply(nn.NN, dlogits, r.W.W).In(r.x.Format).Run(dev, "w.dx")            // (T,D)
 }
 
 // scoresAndAuxBackward takes the gradient of what was chosen from, and the load-balancing loss, to the logits.

@@ -37,8 +37,8 @@ type Param struct {
 	// Added hears when Accumulate has added to Grad; nil: nobody waits for it.
 	Added func()
 
-	// Quant is there if the products of the weight run on quantised operands.
-	Quant *Quantised
+	// Quant runs the products of the weight on quantised operands; nil: they run on the operands as they are.
+	Quant Quantiser
 
 	// Apart keeps a gradient for each use of a step in Uses, so that they can be added over
 	// microbatches and ranks before they meet.
@@ -46,6 +46,11 @@ type Param struct {
 	Uses  []*Use
 	used  int    // of the microbatch at hand
 	at    [2]int // which step and microbatch that is
+}
+
+// Quantiser runs the products of a weight on quantised copies of their operands.
+type Quantiser interface {
+	Multiply(dev *device.Device, label string, p Product) *device.Tensor
 }
 
 // NewParam makes a Param of zeros.

@@ -8,164 +8,137 @@ import (
 	"firstbit/reduce"
 )
 
-// The products of a linear layer. Shapes name the operands as they are stored, row-major.
-var (
-	matmulNN = &device.Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Run: device.Width(runNN[float32], runNN[float64])}
-	matmulNT = &device.Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Run: device.Width(runNT[float32], runNT[float64])}
-	matmulTN = &device.Kernel{Name: "matmul.wgrad", Fixed: reduce.MustPlan("k:seq/fp32"), Tokens: "k",
-		Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), Run: device.Width(runTN[float32], runTN[float64])}
-	// The products whose k lies on several ranks.
-	matmulShardNN = &device.Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Sharded: "k", Run: device.Width(runNN[float32], runNN[float64])}
-	matmulShardNT = &device.Kernel{Name: "matmul", Fixed: reduce.MustPlan("k:seq/fp32"), Sharded: "k", Run: device.Width(runNT[float32], runNT[float64])}
+// Form says which operand of a product is transposed, as BLAS names it. Shapes are those of the operands as they are stored, row-major.
+type Form uint8
 
-	add        = &device.Kernel{Name: "add", Run: device.Width(runAdd[float32], runAdd[float64])}
-	accumulate = &device.Kernel{Name: "accumulate", Run: device.Width(runAccumulate[float32], runAccumulate[float64])}
+// The forms.
+const (
+	NN Form = iota // y = a·b,   a (m,k), b (k,n)
+	NT             // y = a·bᵀ,  a (m,k), b (n,k)
+	TN             // y = aᵀ·b,  a (k,m), b (k,n): the shape of a weight gradient, whose k are tokens
 )
 
-// MatMulNN is y = a·b.
+// Product is a matrix product, a value until it is run.
 //
-// Shapes: a (m,k), b (k,n) → y (m,n) in the format of a.
+// Shapes:  by its form → y (m,n).
 // Reduces: k.
-func MatMulNN(d *device.Device, label string, a, b *device.Tensor) *device.Tensor {
-	return matmul(d, label, matmulNN, a, b, a.Format, a.Rows(), b.Cols())
+type Product struct {
+	Form   Form
+	A, B   *device.Tensor
+	Weight *Param      // the linear layer's, which may have quantised operands; nil: a and b are multiplied as they are
+	Shards int         // ranks over which tensor parallelism cuts k; 0: every layout has k whole on a rank
+	Format lowp.Format // of y
 }
 
-// MatMulNT is y = a·bᵀ.
-//
-// Shapes: a (m,k), b (n,k) → y (m,n) in the format of a.
-// Reduces: k.
-func MatMulNT(d *device.Device, label string, a, b *device.Tensor) *device.Tensor {
-	return matmul(d, label, matmulNT, a, b, a.Format, a.Rows(), b.Rows())
+// Multiply is the product of two tensors, in the format of a; a weight gradient is kept at master width.
+func Multiply(form Form, a, b *device.Tensor) Product {
+	p := Product{Form: form, A: a, B: b, Format: a.Format}
+	if form == TN {
+		p.Format = MasterFormat(a.Format)
+	}
+	return p
 }
 
-// MatMulTN is y = aᵀ·b, the shape of a weight gradient; it is kept at master width.
-//
-// Shapes: a (k,m), b (k,n) → y (m,n).
-// Reduces: k (the rows: tokens).
-func MatMulTN(d *device.Device, label string, a, b *device.Tensor) *device.Tensor {
-	return matmul(d, label, matmulTN, a, b, MasterFormat(a.Format), a.Cols(), b.Cols())
+// Fprop is a linear layer's y = x·W.
+func Fprop(x *device.Tensor, w *Param) Product { return Multiply(NN, x, w.W).of(w) }
+
+// Dgrad is the gradient of Fprop with respect to x, dx = dy·Wᵀ.
+func Dgrad(dy *device.Tensor, w *Param) Product { return Multiply(NT, dy, w.W).of(w) }
+
+// Wgrad is the gradient of Fprop with respect to W, dW = xᵀ·dy.
+func Wgrad(x, dy *device.Tensor, w *Param) Product { return Multiply(TN, x, dy).of(w) }
+
+func (p Product) of(w *Param) Product {
+	p.Weight = w
+	return p
 }
 
-// MatMulNTIn is MatMulNT with the output in a format of its own.
-func MatMulNTIn(d *device.Device, f lowp.Format, label string, a, b *device.Tensor) *device.Tensor {
-	return matmul(d, label, matmulNT, a, b, f, a.Rows(), b.Rows())
+// In is the product with y in a format of its own.
+func (p Product) In(f lowp.Format) Product {
+	p.Format = f
+	return p
 }
 
-// MatMulNNIn is MatMulNN with the output in a format of its own.
-func MatMulNNIn(d *device.Device, f lowp.Format, label string, a, b *device.Tensor) *device.Tensor {
-	return matmul(d, label, matmulNN, a, b, f, a.Rows(), b.Cols())
-}
-
-// ShardNN is a rank's part of MatMulNN whose k is cut over so many ranks; a partial sum is kept at master width.
-//
-// Shapes: a (m,k/shards), b (k/shards,n) → y (m,n).
-// Reduces: k, of the rank.
-func ShardNN(d *device.Device, label string, a, b *device.Tensor, shards int) *device.Tensor {
-	return shard(d, label, matmulShardNN, a, b, a.Rows(), b.Cols(), shards)
-}
-
-// ShardNT is a rank's part of MatMulNT whose k is cut over so many ranks; a partial sum is kept at master width.
-//
-// Shapes: a (m,k/shards), b (n,k/shards) → y (m,n).
-// Reduces: k, of the rank.
-func ShardNT(d *device.Device, label string, a, b *device.Tensor, shards int) *device.Tensor {
-	return shard(d, label, matmulShardNT, a, b, a.Rows(), b.Rows(), shards)
-}
-
-func shard(d *device.Device, label string, k *device.Kernel, a, b *device.Tensor, m, n, shards int) *device.Tensor {
-	f := a.Format
+// Over is a rank's part of the product where tensor parallelism cuts k over so many ranks; a partial sum is kept at master width.
+func (p Product) Over(shards int) Product {
+	p.Shards = shards
 	if shards > 1 {
-		f = MasterFormat(f)
+		p.Format = MasterFormat(p.Format)
 	}
-	c := d.Open(label, k)
-	c.Shards = shards
-	c.Read("a", a)
-	c.Read("b", b)
-	y := c.Write("y", f, m, n)
+	return p
+}
+
+// Run is y, by a Call of that label.
+func (p Product) Run(dev *device.Device, label string) *device.Tensor {
+	if p.Weight != nil && p.Weight.Quant != nil {
+		return p.Weight.Quant.Multiply(dev, label, p)
+	}
+	return p.Write(p.Open(dev, label))
+}
+
+// Open opens the product's Call, which reads a and b.
+func (p Product) Open(dev *device.Device, label string) *device.Call {
+	k := products[p.Form]
+	if p.Shards > 0 {
+		k = shardProducts[p.Form]
+	}
+	c := dev.Open(label, k)
+	c.Shards = max(p.Shards, 1)
+	c.Read("a", p.A)
+	c.Read("b", p.B)
+	return c
+}
+
+// Write is y, written by the opened Call.
+func (p Product) Write(c *device.Call) *device.Tensor {
+	m, n, _ := p.Form.Extents(p.A, p.B)
+	y := c.Write("y", p.Format, m, n)
 	c.Do()
 	return y
 }
 
-func matmul(d *device.Device, label string, k *device.Kernel, a, b *device.Tensor, f lowp.Format, m, n int) *device.Tensor {
-	c := d.Open(label, k)
-	c.Read("a", a)
-	c.Read("b", b)
-	y := c.Write("y", f, m, n)
-	c.Do()
-	return y
+// Extents are those of a product of a and b.
+func (f Form) Extents(a, b *device.Tensor) (m, n, k int) {
+	switch f {
+	case NN:
+		return a.Rows(), b.Cols(), a.Cols()
+	case NT:
+		return a.Rows(), b.Rows(), a.Cols()
+	}
+	return a.Cols(), b.Cols(), a.Rows()
 }
 
-func runNN[T libm.Float](c *device.Call) {
-	a, b := c.In[0].Tensor, c.In[1].Tensor
-	m, n, k := a.Rows(), b.Cols(), a.Cols()
-	kernel.MatMul(device.Data[T](c.Out[0].Tensor), n, kernel.RowMajor(device.Data[T](a), k), kernel.RowMajor(device.Data[T](b), n), m, n, k, c.Fold("k", k))
+// Kernels by form. Those whose k tensor parallelism cuts say so, for the canonical order of their sums.
+var (
+	inOrder  = reduce.MustPlan("k:seq/fp32")
+	products = [...]*device.Kernel{
+		NN: {Name: "matmul", Fixed: inOrder, In: operands, Out: result, Run: runProduct(NN)},
+		NT: {Name: "matmul", Fixed: inOrder, In: operands, Out: result, Run: runProduct(NT)},
+		TN: {Name: "matmul.wgrad", Fixed: inOrder, Tokens: "k", Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), In: operands, Out: result, Run: runProduct(TN)},
+	}
+	shardProducts = [...]*device.Kernel{
+		NN: {Name: "matmul", Fixed: inOrder, Sharded: "k", In: operands, Out: result, Run: runProduct(NN)},
+		NT: {Name: "matmul", Fixed: inOrder, Sharded: "k", In: operands, Out: result, Run: runProduct(NT)},
+	}
+	// Quantised operands come with their scales.
+	operands, result = device.Names("a b a.scales? a.global? b.scales? b.global?"), device.Names("y")
+)
+
+func runProduct(f Form) func(*device.Call) {
+	return device.Width(func(c *device.Call) { RunProduct(c, f, device.In[float32](c, "a"), device.In[float32](c, "b")) },
+		func(c *device.Call) { RunProduct(c, f, device.In[float64](c, "a"), device.In[float64](c, "b")) })
 }
 
-func runNT[T libm.Float](c *device.Call) {
-	a, b := c.In[0].Tensor, c.In[1].Tensor
-	m, n, k := a.Rows(), b.Rows(), a.Cols()
-	kernel.MatMul(device.Data[T](c.Out[0].Tensor), n, kernel.RowMajor(device.Data[T](a), k), kernel.RowMajor(device.Data[T](b), k).T(), m, n, k, c.Fold("k", k))
-}
-
-func runTN[T libm.Float](c *device.Call) {
-	a, b := c.In[0].Tensor, c.In[1].Tensor
-	m, n, k := a.Cols(), b.Cols(), a.Rows()
-	kernel.MatMul(device.Data[T](c.Out[0].Tensor), n, kernel.RowMajor(device.Data[T](a), m).T(), kernel.RowMajor(device.Data[T](b), n), m, n, k, c.Fold("k", k))
-}
-
-// Sum is y = a + b, element by element, in that order.
-func Sum(d *device.Device, label string, a, b *device.Tensor) *device.Tensor {
-	c := d.Open(label, add)
-	c.Read("a", a)
-	c.Read("b", b)
-	y := c.Write("y", a.Format, a.Shape()...)
-	c.Do()
-	return y
-}
-
-func runAdd[T libm.Float](c *device.Call) {
-	kernel.Add(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor))
-}
-
-// Accumulate adds the gradient of one use in one microbatch to the parameter's:
-// the first of a step is copied, those that follow are added in call order. A Param whose uses are
-// kept apart has one gradient for each.
-//
-// A steady gradient that is added to once a step is computed where the parameter's lies from the third step on, and the copy is none: in a
-// simulation of many ranks that is a pass over the gradients of each.
-func Accumulate(d *device.Device, label string, p *Param, dw *device.Tensor) {
-	if p.Join != nil {
-		dw = p.Join(d, label, dw)
+// RunProduct runs a product's Call on what the elements of its operands stand for.
+func RunProduct[T libm.Float](c *device.Call, f Form, a, b []T) {
+	ta, tb := c.Input("a"), c.Input("b")
+	m, n, k := f.Extents(ta, tb)
+	x, y := kernel.RowMajor(a, ta.Cols()), kernel.RowMajor(b, tb.Cols())
+	switch f {
+	case TN:
+		x = x.T()
+	case NT:
+		y = y.T()
 	}
-	if p.Apart {
-		count(d, label, p, p.use(d), 0, dw)
-		return
-	}
-	if p.once && p.adds == 1 {
-		panic("nn: " + p.Name + ": its gradient is added to again, and was computed in its place")
-	}
-	c := d.Open(label, accumulate)
-	c.Read("dw", dw)
-	if p.adds > 0 {
-		c.Read("grad", p.Grad)
-	}
-	c.Update("grad", p.Grad)
-	p.adds++
-	c.Do()
-	if p.once && dw.Format == p.Grad.Format && !dw.LiesIn(p.Grad, 0) {
-		dw.Alias(p.Grad)
-	}
-	if p.Added != nil {
-		p.Added()
-	}
-}
-
-func runAccumulate[T libm.Float](c *device.Call) {
-	grad, dw := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor)
-	switch {
-	case len(c.In) == 2:
-		kernel.Add(grad, grad, dw)
-	case !c.In[0].LiesIn(c.Out[0].Tensor, 0):
-		copy(grad, dw)
-	}
+	kernel.MatMul(device.Out[T](c, "y"), n, x, y, m, n, k, c.Fold("k", k))
 }

@@ -86,7 +86,7 @@ func TestProducts(t *testing.T) {
 				bt.Set(i*3+k, float64(k-2*i))
 			}
 		}
-		for name, y := range map[string]*device.Tensor{"NN": MatMulNN(d, "nn", a, b), "NT": MatMulNT(d, "nt", a, bt), "TN": MatMulTN(d, "tn", at, b)} {
+		for name, y := range map[string]*device.Tensor{"NN": Multiply(NN, a, b).Run(d, "nn"), "NT": Multiply(NT, a, bt).Run(d, "nt"), "TN": Multiply(TN, at, b).Run(d, "tn")} {
 			for i, want := range []float64{8, -4, 17, -13} {
 				require.Equal(t, want, y.Value(i), "%s %s %d", f, name, i)
 			}
@@ -96,14 +96,14 @@ func TestProducts(t *testing.T) {
 			}
 			require.Equal(t, wantFormat, y.Format, "%s %s", f, name)
 		}
-		require.Equal(t, lowp.FP32, MatMulNNIn(d, lowp.FP32, "nn32", device.NewTensor(lowp.BF16, 1, 1), device.NewTensor(lowp.BF16, 1, 1)).Format)
+		require.Equal(t, lowp.FP32, Multiply(NN, device.NewTensor(lowp.BF16, 1, 1), device.NewTensor(lowp.BF16, 1, 1)).In(lowp.FP32).Run(d, "nn32").Format)
 	}
 }
 
 func TestOperationsAllocateNothing(t *testing.T) {
 	d := device.New(device.Options{})
 	a, step := device.NewTensor(lowp.FP32, 2, 3), 0
-	for label, run := range map[string]func(){"sum": func() { Sum(d, "sum", a, a) }, "matmul": func() { MatMulNT(d, "matmul", a, a) }} {
+	for label, run := range map[string]func(){"sum": func() { Sum(d, "sum", a, a) }, "matmul": func() { Multiply(NT, a, a).Run(d, "matmul") }} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			step++
 			d.At(step, 0, device.Fwd)

@@ -38,8 +38,8 @@ type Recipe struct {
 // levels, Global is the tensor's amax.
 type Packed struct{ Codes, Scales, Global *device.Tensor }
 
-// Quantised is what a linear layer has besides its weight if its products run on quantised operands.
-type Quantised struct {
+// Weight is what a linear layer has besides its weight if its products run on quantised operands. It is the weight's nn.Quantiser.
+type Weight struct {
 	*Recipe
 	Fprop, Dgrad Packed // copies of the weight for y = x·W and for dx = dy·Wᵀ; the same tensors where one serves both
 
@@ -53,7 +53,7 @@ type Quantised struct {
 //
 // Shapes: the weight (D,F), or (E,D,F) of experts, each of which is scaled by itself.
 func Quantise(p *Param, r *Recipe) {
-	q := &Quantised{Recipe: r, labels: map[string]*operandLabels{}}
+	q := &Weight{Recipe: r, labels: map[string]*operandLabels{}}
 	shape, e := p.W.Shape(), 1
 	if len(shape) == 3 {
 		e = shape[0]
@@ -85,7 +85,7 @@ func blocks(n, size int) int { return (n + size - 1) / size }
 type operandLabels struct{ x, dy, xdw, dydw, xAmax, dyAmax, dyWords, dydwWords string }
 
 // of are the labels of a product: y, y.dx and y.dw have the operands y.x and y.dy.
-func (q *Quantised) of(label string) *operandLabels {
+func (q *Weight) of(label string) *operandLabels {
 	l := q.labels[label]
 	if l == nil {
 		y := strings.TrimSuffix(strings.TrimSuffix(label, ".dx"), ".dw")
@@ -95,10 +95,16 @@ func (q *Quantised) of(label string) *operandLabels {
 	return l
 }
 
-// QuantiseWeight makes the copies of a weight anew, from its master. It is the one way in which they come about: after initialisation,
+// Of is the quantiser of a weight; nil: its products run on the operands as they are.
+func Of(p *Param) *Weight {
+	w, _ := p.Quant.(*Weight)
+	return w
+}
+
+// Update makes the copies of a weight anew, from its master. It is the one way in which they come about: after initialisation,
 // after an update and after a restore.
-func QuantiseWeight(d *device.Device, p *Param) {
-	q := p.Quant
+func Update(d *device.Device, p *Param) {
+	q := Of(p)
 	if q == nil {
 		return
 	}
@@ -123,8 +129,8 @@ func quantiseWeight(d *device.Device, label string, k *device.Kernel, p *Param, 
 	}
 	c := d.OpenKind(kind, label, k)
 	c.Read("x", p.Master)
-	if p.Quant.W != nil {
-		c.Read("scale", p.Quant.W.Scale)
+	if w := Of(p).W; w != nil {
+		c.Read("scale", w.Scale)
 	}
 	c.Update("packed", to.Codes)
 	c.Update("scales", to.Scales)
@@ -143,7 +149,7 @@ func (r *Recipe) rule() int {
 }
 
 // Activation is x quantised for y = x·W.
-func (q *Quantised) Activation(d *device.Device, label string, x *device.Tensor) Packed {
+func (q *Weight) Activation(d *device.Device, label string, x *device.Tensor) Packed {
 	l := q.of(label)
 	if q.X != nil && d.Phase() != device.Rec { // what a recomputation sees was seen
 		amax(d, l.xAmax, x, q.X, false)
@@ -152,7 +158,7 @@ func (q *Quantised) Activation(d *device.Device, label string, x *device.Tensor)
 }
 
 // Gradient is dy quantised for dx = dy·Wᵀ.
-func (q *Quantised) Gradient(d *device.Device, label string, dy *device.Tensor) Packed {
+func (q *Weight) Gradient(d *device.Device, label string, dy *device.Tensor) Packed {
 	l := q.of(label)
 	if c := d.Ran(d.Phase(), l.dy); c != nil {
 		return packedOf(c)
@@ -164,7 +170,7 @@ func (q *Quantised) Gradient(d *device.Device, label string, dy *device.Tensor) 
 }
 
 // rows is the copy with blocks along rows; one scale for all serves products in either direction.
-func (q *Quantised) rows(d *device.Device, label string, x, words *device.Tensor, delayed *Delayed, fp8 lowp.Format) Packed {
+func (q *Weight) rows(d *device.Device, label string, x, words *device.Tensor, delayed *Delayed, fp8 lowp.Format) Packed {
 	switch q.Scheme {
 	case MXFP8:
 		return quantise(d, label, quantMXRows[q.rule()], x, nil, nil, nil, lowp.E4M3, lowp.E8M0, x.Rows(), blocks(x.Cols(), kernel.MXBlock))
@@ -180,7 +186,7 @@ func (q *Quantised) rows(d *device.Device, label string, x, words *device.Tensor
 
 // ForWeight are x and dy quantised for dW = xᵀ·dy, with blocks along the tokens: of each expert by itself, whose rows lie as
 // offsets say, or of one weight.
-func (q *Quantised) ForWeight(d *device.Device, label string, x, dy, offsets *device.Tensor) (px, pdy Packed) {
+func (q *Weight) ForWeight(d *device.Device, label string, x, dy, offsets *device.Tensor) (px, pdy Packed) {
 	l := q.of(label)
 	if q.Scheme == FP8 {
 		c := d.Ran(device.Rec, l.x)
@@ -192,7 +198,7 @@ func (q *Quantised) ForWeight(d *device.Device, label string, x, dy, offsets *de
 	return q.columns(d, l.xdw, x, offsets, nil), q.columns(d, l.dydw, dy, offsets, q.words(d, l.dydwWords, dy))
 }
 
-func (q *Quantised) columns(d *device.Device, label string, x, offsets, words *device.Tensor) Packed {
+func (q *Weight) columns(d *device.Device, label string, x, offsets, words *device.Tensor) Packed {
 	most := func(size int) int { // experts may each have a block that is not whole
 		if offsets == nil {
 			return blocks(x.Rows(), size)
@@ -205,7 +211,7 @@ func (q *Quantised) columns(d *device.Device, label string, x, offsets, words *d
 	return quantise(d, label, quantNVColumns, x, offsets, words, nil, lowp.E2M1, lowp.E4M3, most(kernel.NVBlock), x.Cols())
 }
 
-func (q *Quantised) words(d *device.Device, label string, x *device.Tensor) *device.Tensor {
+func (q *Weight) words(d *device.Device, label string, x *device.Tensor) *device.Tensor {
 	if q.Words == nil {
 		return nil
 	}

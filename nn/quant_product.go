@@ -8,8 +8,6 @@ import (
 	"firstbit/lowp"
 )
 
-// The products of a linear layer whose weight may be quantised: without a Quant they are the plain ones.
-//
 // Of quantised operands a product adds code values times the scales of their blocks, which is exact in float32, in the
 // order of its plan, and multiplies the sum with what is the same for all of it:
 //
@@ -19,65 +17,23 @@ import (
 //
 // Source: docs/facts.md, Low precision; TransformerEngine, whose alpha of NVFP4 products this is.
 
-// Linear is y = x·W.
-func Linear(d *device.Device, label string, x *device.Tensor, p *Param) *device.Tensor {
-	if p.Quant == nil {
-		return MatMulNN(d, label, x, p.W)
+// Multiply runs a product on quantised operands.
+func (w *Weight) Multiply(d *device.Device, label string, p Product) *device.Tensor {
+	var a, b Packed
+	switch p.Form {
+	case NN:
+		a, b = w.Activation(d, label, p.A), w.Fprop
+	case NT:
+		a, b = w.Gradient(d, label, p.A), w.Dgrad
+	case TN:
+		a, b = w.ForWeight(d, label, p.A, p.B, nil)
 	}
-	return product(d, label, matmulNN, runQuantNN, p.Quant.Activation(d, label, x), p.Quant.Fprop, x.Format, x.Rows(), p.W.Cols(), 1)
-}
-
-// LinearPart is Linear where k is cut over so many ranks; a partial sum is kept at master width.
-func LinearPart(d *device.Device, label string, x *device.Tensor, p *Param, shards int) *device.Tensor {
-	if p.Quant == nil {
-		return ShardNN(d, label, x, p.W, shards)
-	}
-	return product(d, label, matmulShardNN, runQuantNN, p.Quant.Activation(d, label, x), p.Quant.Fprop, partial(x.Format, shards), x.Rows(), p.W.Cols(), shards)
-}
-
-// LinearDX is dx = dy·Wᵀ.
-func LinearDX(d *device.Device, label string, dy *device.Tensor, p *Param) *device.Tensor {
-	if p.Quant == nil {
-		return MatMulNT(d, label, dy, p.W)
-	}
-	return product(d, label, matmulNT, runQuantNT, p.Quant.Gradient(d, label, dy), p.Quant.Dgrad, dy.Format, dy.Rows(), p.W.Rows(), 1)
-}
-
-// LinearDXPart is LinearDX where k is cut over so many ranks; a partial sum is kept at master width.
-func LinearDXPart(d *device.Device, label string, dy *device.Tensor, p *Param, shards int) *device.Tensor {
-	if p.Quant == nil {
-		return ShardNT(d, label, dy, p.W, shards)
-	}
-	return product(d, label, matmulShardNT, runQuantNT, p.Quant.Gradient(d, label, dy), p.Quant.Dgrad, partial(dy.Format, shards), dy.Rows(), p.W.Rows(), shards)
-}
-
-// LinearDW is dW = xᵀ·dy, at master width.
-func LinearDW(d *device.Device, label string, x, dy *device.Tensor, p *Param) *device.Tensor {
-	if p.Quant == nil {
-		return MatMulTN(d, label, x, dy)
-	}
-	px, pdy := p.Quant.ForWeight(d, label, x, dy, nil)
-	return product(d, label, matmulTN, runQuantTN, px, pdy, MasterFormat(x.Format), x.Cols(), dy.Cols(), 1)
-}
-
-func partial(f lowp.Format, shards int) lowp.Format {
-	if shards > 1 {
-		return MasterFormat(f)
-	}
-	return f
-}
-
-func product(d *device.Device, label string, k *device.Kernel, run func(*device.Call), a, b Packed, f lowp.Format, m, n, shards int) *device.Tensor {
-	c := d.Open(label, k)
-	c.Shards = shards
-	c.Body = run
-	c.Read("a", a.Codes)
-	c.Read("b", b.Codes)
+	p.A, p.B = a.Codes, b.Codes
+	c := p.Open(d, label)
+	c.Body = quantised[p.Form]
 	ReadScales(c, "a", a)
 	ReadScales(c, "b", b)
-	y := c.Write("y", f, m, n)
-	c.Do()
-	return y
+	return p.Write(c)
 }
 
 // ReadScales declares the scales of an input.
@@ -219,32 +175,17 @@ func Rescale(c *device.Call, y []float32, a, b string, expert int) {
 	}
 }
 
-func runQuantNN(c *device.Call) {
-	a, b := Unpack(c, "a", AlongRows, nil), Unpack(c, "b", AlongColumns|OfWeight, nil)
-	defer a.Release()
-	defer b.Release()
-	y := c.Out[0].F32()
-	m, n, k := c.In[0].Rows(), c.In[1].Cols(), c.In[0].Cols()
-	kernel.MatMul(y, n, kernel.RowMajor(a.F32, k), kernel.RowMajor(b.F32, n), m, n, k, c.Fold("k", k))
-	Rescale(c, y, "a", "b", 0)
+// quantised are the bodies of products on quantised operands, by form.
+var quantised = [...]func(*device.Call){
+	NN: func(c *device.Call) { runQuantised(c, NN, AlongRows, AlongColumns|OfWeight) },
+	NT: func(c *device.Call) { runQuantised(c, NT, AlongRows, AlongRows|OfWeight) },
+	TN: func(c *device.Call) { runQuantised(c, TN, AlongColumns, AlongColumns) },
 }
 
-func runQuantNT(c *device.Call) {
-	a, b := Unpack(c, "a", AlongRows, nil), Unpack(c, "b", AlongRows|OfWeight, nil)
+func runQuantised(c *device.Call, f Form, wayA, wayB Along) {
+	a, b := Unpack(c, "a", wayA, nil), Unpack(c, "b", wayB, nil)
 	defer a.Release()
 	defer b.Release()
-	y := c.Out[0].F32()
-	m, n, k := c.In[0].Rows(), c.In[1].Rows(), c.In[0].Cols()
-	kernel.MatMul(y, n, kernel.RowMajor(a.F32, k), kernel.RowMajor(b.F32, k).T(), m, n, k, c.Fold("k", k))
-	Rescale(c, y, "a", "b", 0)
-}
-
-func runQuantTN(c *device.Call) {
-	a, b := Unpack(c, "a", AlongColumns, nil), Unpack(c, "b", AlongColumns, nil)
-	defer a.Release()
-	defer b.Release()
-	y := c.Out[0].F32()
-	m, n, k := c.In[0].Cols(), c.In[1].Cols(), c.In[0].Rows()
-	kernel.MatMul(y, n, kernel.RowMajor(a.F32, m).T(), kernel.RowMajor(b.F32, n), m, n, k, c.Fold("k", k))
-	Rescale(c, y, "a", "b", 0)
+	RunProduct(c, f, a.F32, b.F32)
+	Rescale(c, device.Out[float32](c, "y"), "a", "b", 0)
 }

@@ -64,13 +64,13 @@ func newLayer(r *Recipe, rows, in, out int) *layer {
 
 func (l *layer) run(step int) {
 	l.At(step, 0, device.Init)
-	QuantiseWeight(l.Device, l.p)
+	Update(l.Device, l.p)
 	l.At(step, 0, device.Fwd)
-	l.y = Linear(l.Device, "l", l.x, l.p)
+	l.y = Fprop(l.x, l.p).Run(l.Device, "l")
 	l.At(step, 0, device.Bwd)
-	l.dx = LinearDX(l.Device, "l.dx", l.dy, l.p)
-	l.dw = LinearDW(l.Device, "l.dw", l.x, l.dy, l.p)
-	if q := l.p.Quant; q != nil && q.X != nil {
+	l.dx = Dgrad(l.dy, l.p).Run(l.Device, "l.dx")
+	l.dw = Wgrad(l.x, l.dy, l.p).Run(l.Device, "l.dw")
+	if q := Of(l.p); q != nil && q.X != nil {
 		l.At(step, 0, device.Opt)
 		UpdateScales(l.Device, []*Delayed{q.X, q.W, q.DY}, func(_ *device.Device, t *device.Tensor) *device.Tensor { return t })
 	}
@@ -141,7 +141,7 @@ func TestOperandsAreTheKernels(t *testing.T) {
 	a, b := device.NewTensor(lowp.FP32, rows, in), device.NewTensor(lowp.FP32, in, out)
 	copy(a.F32(), xv)
 	copy(b.F32(), wv)
-	want := MatMulNNIn(l.Device, lowp.BF16, "want", a, b)
+	want := Multiply(NN, a, b).In(lowp.BF16).Run(l.Device, "want")
 	require.Equal(t, want.F32(), l.y.F32())
 
 	// Negative controls: a column copy made from the row copy, and a copy made from bf16 in place of the master.
@@ -213,12 +213,12 @@ func TestAmaxOfEveryMicrobatch(t *testing.T) {
 	small := gaussian(2, lowp.BF16, 0.1, 32, 16)
 	for step, order := range [][]*device.Tensor{{l.x, small}, {small, l.x}} {
 		l.At(step, 0, device.Init)
-		QuantiseWeight(l.Device, l.p)
+		Update(l.Device, l.p)
 		for micro, x := range order {
 			l.At(step, micro, device.Fwd)
-			Linear(l.Device, "l", x, l.p)
+			Fprop(x, l.p).Run(l.Device, "l")
 		}
-		q := l.p.Quant
+		q := Of(l.p)
 		l.At(step, 0, device.Opt)
 		UpdateScales(l.Device, []*Delayed{q.X, q.W, q.DY}, func(_ *device.Device, t *device.Tensor) *device.Tensor { return t })
 		amax := kernel.Amax(l.x.F32())
@@ -232,20 +232,20 @@ func TestAmaxOfEveryMicrobatch(t *testing.T) {
 // Stochastic rounding draws for gradients alone, one word an element, and from the stream.
 func TestRoundingDrawsForGradients(t *testing.T) {
 	l := newLayer(recipes["nvfp4"](), 32, 16, 16)
-	before := append([]int32(nil), l.p.Quant.Words.State.I32()...)
+	before := append([]int32(nil), Of(l.p).Words.State.I32()...)
 	l.At(1, 0, device.Init)
-	QuantiseWeight(l.Device, l.p)
+	Update(l.Device, l.p)
 	l.At(1, 0, device.Fwd)
-	Linear(l.Device, "l", l.x, l.p)
+	Fprop(l.x, l.p).Run(l.Device, "l")
 	l.Enter(device.Rec)
-	Linear(l.Device, "l", l.x, l.p)
-	require.Equal(t, before, l.p.Quant.Words.State.I32(), "the forward, and its recomputation, draw nothing")
+	Fprop(l.x, l.p).Run(l.Device, "l")
+	require.Equal(t, before, Of(l.p).Words.State.I32(), "the forward, and its recomputation, draw nothing")
 	require.Equal(t, l.seen["fwd l"].Output("y").F32(), l.seen["rec l"].Output("y").F32())
 	l.Enter(device.Bwd)
-	LinearDX(l.Device, "l.dx", l.dy, l.p)
-	require.NotEqual(t, before, l.p.Quant.Words.State.I32())
+	Dgrad(l.dy, l.p).Run(l.Device, "l.dx")
+	require.NotEqual(t, before, Of(l.p).Words.State.I32())
 	n := 0
-	LinearDW(l.Device, "l.dw", l.x, l.dy, l.p)
+	Wgrad(l.x, l.dy, l.p).Run(l.Device, "l.dw")
 	for path, c := range l.seen {
 		if c.Kind == device.Draw {
 			require.Contains(t, path, "bwd l.dy.words")
@@ -259,13 +259,13 @@ func TestRoundingDrawsForGradients(t *testing.T) {
 	}
 	state := NewStream("")
 	state.Seed(want)
-	require.Equal(t, state.State.I32(), l.p.Quant.Words.State.I32())
+	require.Equal(t, state.State.I32(), Of(l.p).Words.State.I32())
 }
 
 // Blocks that are not whole are shorter: no row, column or run of an expert's rows reaches into another's.
 func TestBlocksDoNotStraddle(t *testing.T) {
 	for _, name := range []string{"mxfp8", "nearest"} {
-		q := &Quantised{Recipe: recipes[name](), labels: map[string]*operandLabels{}}
+		q := &Weight{Recipe: recipes[name](), labels: map[string]*operandLabels{}}
 		d, reader := device.New(device.Options{}), &device.Kernel{Name: "read"}
 		x := gaussian(7, lowp.BF16, 1, 50, 20)
 		offsets := device.NewTensor(lowp.INT32, 5)

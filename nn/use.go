@@ -40,6 +40,7 @@ func (c *counter) total() *device.Tensor {
 }
 
 var (
+	accumulate      = &device.Kernel{Name: "accumulate", Run: device.Width(runAccumulate[float32], runAccumulate[float64])}
 	accumulateApart = &device.Kernel{Name: "accumulate", Run: device.Width(runAccumulateApart[float32], runAccumulateApart[float64])}
 	joinSources     = &device.Kernel{Name: "join", Fixed: reduce.MustPlan("sources:pairwise/fp32"), Run: device.Width(runJoinSources[float32], runJoinSources[float64])}
 )

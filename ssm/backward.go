@@ -9,8 +9,8 @@ import (
 func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor {
 	dout = m.TP.Gather(dev, "out_proj.dx.gather", dout, 1)
 	// forward: out = normed·out_proj
-	dnormed := nn.LinearDX(dev, "out_proj.dx", dout, m.OutProj) // (B·T,I)
-	nn.Accumulate(dev, "out_proj.grad", m.OutProj, nn.LinearDW(dev, "out_proj.dw", m.normed, dout, m.OutProj))
+	dnormed := nn.Dgrad(dout, m.OutProj).Run(dev, "out_proj.dx") // (B·T,I)
+	nn.Accumulate(dev, "out_proj.grad", m.OutProj, nn.Wgrad(m.normed, dout, m.OutProj).Run(dev, "out_proj.dw"))
 	// forward: normed = norm(y·silu(z))
 	dy, dz := m.gateBackward(dev, dnormed)
 	// forward: y = scan(x, b, c, dt, la) + d·x
@@ -21,8 +21,8 @@ func (m *Mamba) Backward(dev *device.Device, dout *device.Tensor) *device.Tensor
 	dxbc := m.convolveBackward(dev, dact)
 	// forward: z, xbc, raw = split(in·in_proj)
 	dp := nn.ConcatGroups(dev, "split.dx", m.Groups, dz, dxbc, draw) // (B·T,I+C+H)
-	nn.Accumulate(dev, "in_proj.grad", m.InProj, nn.LinearDW(dev, "in_proj.dw", m.in, dp, m.InProj))
-	part := nn.LinearDXPart(dev, "in_proj.dx", dp, m.InProj, m.TP.Size())
+	nn.Accumulate(dev, "in_proj.grad", m.InProj, nn.Wgrad(m.in, dp, m.InProj).Run(dev, "in_proj.dw"))
+	part := nn.Dgrad(dp, m.InProj).Over(m.TP.Size()).Run(dev, "in_proj.dx")
 	return m.TP.Scatter(dev, "in_proj.dx.scatter", part, 1, m.in.Format)
 }
 

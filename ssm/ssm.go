@@ -45,7 +45,7 @@ func (m *Mamba) Params() []*nn.Param {
 // Forward is the layer.
 func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
 	m.in = m.TP.Gather(dev, "in_proj.gather", in, 1)
-	p := nn.Linear(dev, "in_proj", m.in, m.InProj) // (B·T,I+C+H)
+	p := nn.Fprop(m.in, m.InProj).Run(dev, "in_proj") // (B·T,I+C+H)
 	nn.SplitGroups(dev, "split", p, m.projected[:], m.Groups, m.Inner(), m.Channels(), m.Heads)
 	m.z, m.xbc, m.raw = m.projected[0], m.projected[1], m.projected[2]
 	m.before = m.stepsBefore(dev, m.xbc)
@@ -57,7 +57,7 @@ func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
 	m.y = y
 	m.passState(dev, last)
 	m.gate(dev)
-	part := nn.LinearPart(dev, "out_proj", m.normed, m.OutProj, m.TP.Size())
+	part := nn.Fprop(m.normed, m.OutProj).Over(m.TP.Size()).Run(dev, "out_proj")
 	return m.TP.Scatter(dev, "out_proj.scatter", part, 1, in.Format)
 }
 

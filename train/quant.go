@@ -106,7 +106,7 @@ func (t *Trainer) updateScales() {
 // eachCopy calls do for the quantised copies of a weight, by what follows its name in theirs. They follow from the master, so a checkpoint
 // does not carry them.
 func eachCopy(p *nn.Param, do func(name string, x *device.Tensor)) {
-	q := p.Quant
+	q := nn.Of(p)
 	if q == nil {
 		return
 	}
