@@ -6,7 +6,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
-	"firstbit/nn"
+	"firstbit/quant"
 )
 
 var rebuildKind = &kind{Name: "rebuild", noun: "quantiser of a weight", begins: true, Example: "rebuild@quant.layers.1.attn.* step=3 source=bf16",
@@ -52,8 +52,8 @@ func written(c *device.Call) (b []byte) {
 	return b
 }
 
-func copyOf(c *device.Call) nn.Packed {
-	p := nn.Packed{Codes: c.Out[0].Tensor, Scales: c.Out[1].Tensor}
+func copyOf(c *device.Call) quant.Packed {
+	p := quant.Packed{Codes: c.Out[0].Tensor, Scales: c.Out[1].Tensor}
 	if len(c.Out) > 2 {
 		p.Global = c.Out[2].Tensor
 	}
@@ -61,12 +61,12 @@ func copyOf(c *device.Call) nn.Packed {
 }
 
 // along is which way a quantiser's blocks lie.
-func along(k *device.Kernel) nn.Along {
+func along(k *device.Kernel) quant.Along {
 	switch {
 	case strings.HasSuffix(k.Name, ".columns"):
-		return nn.AlongColumns
+		return quant.AlongColumns
 	case strings.HasSuffix(k.Name, ".square"):
-		return nn.OfWeight
+		return quant.OfWeight
 	}
-	return nn.AlongRows
+	return quant.AlongRows
 }

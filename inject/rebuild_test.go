@@ -8,7 +8,7 @@ import (
 
 	"firstbit/checkpoint"
 	"firstbit/device"
-	"firstbit/nn"
+	"firstbit/quant"
 	"firstbit/train"
 )
 
@@ -46,14 +46,14 @@ func TestCopiesOfCopies(t *testing.T) {
 			if p.Quant == nil {
 				continue
 			}
-			of := want.Model.Params()[i].Quant
-			for j, s := range p.Quant.Fprop.Scales.F32() {
+			of := quant.Of(want.Model.Params()[i])
+			for j, s := range quant.Of(p).Fprop.Scales.F32() {
 				if s != of.Fprop.Scales.F32()[j] {
 					moved++
 				}
 				blocks++
 			}
-			a, b := p.Quant.Fprop.Dequantised(nn.AlongColumns), of.Fprop.Dequantised(nn.AlongColumns)
+			a, b := quant.Of(p).Fprop.Dequantised(quant.AlongColumns), of.Fprop.Dequantised(quant.AlongColumns)
 			for j := range a.F32() {
 				if a.F32()[j] != b.F32()[j] {
 					values++

@@ -8,6 +8,7 @@ import (
 	"firstbit/moe"
 	"firstbit/nn"
 	"firstbit/parallel"
+	"firstbit/quant"
 	"firstbit/reduce"
 	"firstbit/ssm"
 )
@@ -23,8 +24,8 @@ type Weights struct {
 	dropout, jitter *nn.Stream // nil: nothing draws from it
 	indexed         *uint64    // the seed of masks that depend on their tokens; nil: they come from the streams
 	format          lowp.Format
-	quant           *nn.Recipe // of linear layers; nil: their products run on what there is
-	high            []string   // GLOBs of weights that it leaves alone
+	quant           *quant.Recipe // of linear layers; nil: their products run on what there is
+	high            []string      // GLOBs of weights that it leaves alone
 	rank            parallel.Rank
 	canonical       bool
 	overlap         bool

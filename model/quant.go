@@ -7,11 +7,12 @@ import (
 
 	"firstbit/device"
 	"firstbit/nn"
+	"firstbit/quant"
 )
 
 // QuantiseLinear has the products of linear layers run on quantised operands, but of those whose weights have names that match a
 // GLOB of high. It comes before the first piece.
-func (w *Weights) QuantiseLinear(r *nn.Recipe, high []string) { w.quant, w.high = r, high }
+func (w *Weights) QuantiseLinear(r *quant.Recipe, high []string) { w.quant, w.high = r, high }
 
 // RoundingStream is the stream of stochastic rounding, which initialisation seeds like the others.
 func (w *Weights) RoundingStream() *nn.Stream { return w.stream("sr", true) }
@@ -20,7 +21,7 @@ func (w *Weights) quantised(p *nn.Param) {
 	if w.quant == nil || slices.ContainsFunc(w.high, func(glob string) bool { return match.Match(p.Name, glob) }) {
 		return
 	}
-	nn.Quantise(p, w.quant)
+	quant.Quantise(p, w.quant)
 }
 
 // Linear tells whether a weight is one of a linear layer.
@@ -35,14 +36,14 @@ func (w *Weights) Quantise(dev *device.Device) {
 		return
 	}
 	for _, p := range w.params {
-		nn.Update(dev, p)
+		quant.Update(dev, p)
 	}
 }
 
 // Delayed lists the scales that follow from earlier steps.
-func (w *Weights) Delayed() (all []*nn.Delayed) {
+func (w *Weights) Delayed() (all []*quant.Delayed) {
 	for _, p := range w.params {
-		if q := nn.Of(p); q != nil && q.X != nil {
+		if q := quant.Of(p); q != nil && q.X != nil {
 			all = append(all, q.X, q.W, q.DY)
 		}
 	}

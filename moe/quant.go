@@ -5,6 +5,7 @@ import (
 	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/nn"
+	"firstbit/quant"
 )
 
 // The grouped products on quantised operands. Rows are quantised all together, or in blocks of a row, or, for a weight's gradient, in
@@ -19,18 +20,19 @@ var (
 
 // quantised is product on codes and scales.
 func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *nn.Param, f lowp.Format, n int) *device.Tensor {
-	p, packed, kernel := nn.Packed{}, nn.Of(w).Fprop, quantNN
+	q := quant.Of(w)
+	var rows, weight quant.Packed
 	if k == groupedNT {
-		p, packed, kernel = nn.Of(w).Gradient(dev, label, in), nn.Of(w).Dgrad, quantNT
+		rows, weight, k = q.Gradient(dev, label, in), q.Dgrad, quantNT
 	} else {
-		p = nn.Of(w).Activation(dev, label, in)
+		rows, weight, k = q.Activation(dev, label, in), q.Fprop, quantNN
 	}
-	c := dev.Open(label, kernel)
-	c.Read("x", p.Codes)
-	c.Read("w", packed.Codes)
+	c := dev.Open(label, k)
+	c.Read("x", rows.Codes)
+	c.Read("w", weight.Codes)
 	c.Read("offsets", x.offsets)
-	nn.ReadScales(c, "x", p)
-	nn.ReadScales(c, "w", packed)
+	quant.ReadScales(c, "x", rows)
+	quant.ReadScales(c, "w", weight)
 	y := c.Write("y", f, in.Rows(), n)
 	c.Do()
 	return y
@@ -38,13 +40,13 @@ func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, 
 
 // quantisedWeight is a weight's gradient.
 func (x *Experts) quantisedWeight(dev *device.Device, label string, w *nn.Param, in, dy *device.Tensor) *device.Tensor {
-	px, pdy := nn.Of(w).ForWeight(dev, label, in, dy, x.offsets)
+	px, pdy := quant.Of(w).ForWeight(dev, label, in, dy, x.offsets)
 	c := dev.Open(label, quantWeight)
 	c.Read("x", px.Codes)
 	c.Read("dy", pdy.Codes)
 	c.Read("offsets", x.offsets)
-	nn.ReadScales(c, "x", px)
-	nn.ReadScales(c, "dy", pdy)
+	quant.ReadScales(c, "x", px)
+	quant.ReadScales(c, "dy", pdy)
 	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
 	c.Do()
 	return dw
@@ -55,34 +57,34 @@ func runQuantNT(c *device.Call) { runQuantGrouped(c, "y", "x", "w", true) }
 
 // runQuantGrouped is the product of rows x and weights w.
 func runQuantGrouped(c *device.Call, out, x, w string, transposed bool) {
-	way := nn.AlongColumns
+	way := quant.AlongColumns
 	if transposed {
-		way = nn.AlongRows
+		way = quant.AlongRows
 	}
 	offsets := c.Input("offsets").I32()
-	a, b := nn.Unpack(c, x, nn.AlongRows, nil), nn.Unpack(c, w, way|nn.OfWeight, nil)
+	a, b := quant.Unpack(c, x, quant.AlongRows, nil), quant.Unpack(c, w, way|quant.OfWeight, nil)
 	defer a.Release()
 	defer b.Release()
 	y, k, n := c.Output(out).F32(), c.Input(x).Cols(), c.Output(out).Cols()
 	kernel.GroupedMatMul(y, a.F32, b.F32, offsets, k, n, transposed, c.Fold("k", k))
 	for e := range len(offsets) - 1 {
-		nn.Rescale(c, y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, e)
+		quant.Rescale(c, y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, e)
 	}
 }
 
 func runQuantWeight(c *device.Call) {
 	offsets := c.Input("offsets").I32()
-	a, b := nn.Unpack(c, "x", nn.AlongColumns, offsets), nn.Unpack(c, "dy", nn.AlongColumns, offsets)
+	a, b := quant.Unpack(c, "x", quant.AlongColumns, offsets), quant.Unpack(c, "dy", quant.AlongColumns, offsets)
 	defer a.Release()
 	defer b.Release()
 	dw := c.Output("dw").F32()
 	kernel.GroupedMatMulWeight(dw, a.F32, b.F32, offsets, c.Input("x").Cols(), c.Input("dy").Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
-	nn.Rescale(c, dw, "x", "dy", 0)
+	quant.Rescale(c, dw, "x", "dy", 0)
 }
 
 // readGradient declares what the kernel reads that takes dy to dh and dprob.
 func (x *Experts) readGradient(dev *device.Device, dy *device.Tensor) *device.Call {
-	q := nn.Of(x.W2)
+	q := quant.Of(x.W2)
 	if q == nil {
 		c := dev.Open("w2.dx", groupedDProb)
 		c.Read("dy", dy)
@@ -95,8 +97,8 @@ func (x *Experts) readGradient(dev *device.Device, dy *device.Tensor) *device.Ca
 	c.Read("dy", p.Codes)
 	c.Read("w2", q.Dgrad.Codes)
 	x.readEpilogue(c)
-	nn.ReadScales(c, "dy", p)
-	nn.ReadScales(c, "w2", q.Dgrad)
+	quant.ReadScales(c, "dy", p)
+	quant.ReadScales(c, "w2", q.Dgrad)
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/nn"
+	"firstbit/quant"
 )
 
 // grouped is experts with rows, and what a pass through them made.
@@ -32,7 +33,7 @@ func filled(seed uint64, f lowp.Format, std float64, shape ...int) *device.Tenso
 const quantRows, quantWidth, quantHidden = 75, 40, 48
 
 // runGroupedOn runs rows through experts, of which one has none, one a single row, and none whole blocks.
-func runGroupedOn(dev *device.Device, r *nn.Recipe) *grouped {
+func runGroupedOn(dev *device.Device, r *quant.Recipe) *grouped {
 	g := &grouped{offsets: device.NewTensor(lowp.INT32, 5)}
 	copy(g.offsets.I32(), []int32{0, 37, 37, 38, quantRows})
 	g.x = Experts{Config: Config{Experts: 4, TopK: 1, Hidden: quantHidden, TileM: 16, TileN: 16, TileSub: 4}, sources: 1,
@@ -47,8 +48,8 @@ func runGroupedOn(dev *device.Device, r *nn.Recipe) *grouped {
 		p.Master.CopyFrom(filled(uint64(3+i), lowp.FP32, 0.2, p.W.Shape()...))
 		p.W.CopyFrom(p.Master)
 		if r != nil {
-			nn.Quantise(p, r)
-			nn.Update(dev, p)
+			quant.Quantise(p, r)
+			quant.Update(dev, p)
 		}
 	}
 	dev.At(1, 0, device.Fwd)
@@ -66,10 +67,10 @@ func (g *grouped) made() []*device.Tensor {
 func TestQuantisedExpertsAreNear(t *testing.T) {
 	plain := runGroupedOn(device.New(device.Options{}), nil)
 	for _, c := range []struct {
-		r    nn.Recipe
+		r    quant.Recipe
 		most float64
-	}{{nn.Recipe{Scheme: nn.FP8}, 0.12}, {nn.Recipe{Scheme: nn.MXFP8}, 0.1}, {nn.Recipe{Scheme: nn.MXFP8, Floor: true}, 0.12},
-		{nn.Recipe{Scheme: nn.NVFP4}, 0.4}, {nn.Recipe{Scheme: nn.NVFP4, Words: &nn.Words{Seed: 1}}, 0.4}} {
+	}{{quant.Recipe{Scheme: quant.FP8}, 0.12}, {quant.Recipe{Scheme: quant.MXFP8}, 0.1}, {quant.Recipe{Scheme: quant.MXFP8, Floor: true}, 0.12},
+		{quant.Recipe{Scheme: quant.NVFP4}, 0.4}, {quant.Recipe{Scheme: quant.NVFP4, Words: &quant.Words{Seed: 1}}, 0.4}} {
 		g := runGroupedOn(device.New(device.Options{}), &c.r)
 		for i, want := range plain.made() {
 			diff, norm := 0.0, 0.0
@@ -91,7 +92,7 @@ func TestQuantisedExpertsAreNear(t *testing.T) {
 // another expert's.
 func TestQuantisedExpertsAreLinearLayers(t *testing.T) {
 	for _, floor := range []bool{false, true} {
-		r := &nn.Recipe{Scheme: nn.MXFP8, Floor: floor}
+		r := &quant.Recipe{Scheme: quant.MXFP8, Floor: floor}
 		g := runGroupedOn(device.New(device.Options{}), r)
 		for e := range 4 {
 			lo, hi := int(g.offsets.I32()[e]), int(g.offsets.I32()[e+1])
@@ -102,9 +103,9 @@ func TestQuantisedExpertsAreLinearLayers(t *testing.T) {
 			p := nn.NewParam("w", lowp.BF16, true, quantWidth, quantHidden)
 			n := p.Master.Len()
 			copy(p.Master.F32(), g.x.W1.Master.F32()[e*n:])
-			nn.Quantise(p, r)
+			quant.Quantise(p, r)
 			dev.At(1, 0, device.Init)
-			nn.Update(dev, p)
+			quant.Update(dev, p)
 			dev.At(1, 0, device.Fwd)
 			x := device.NewTensor(lowp.BF16, hi-lo, quantWidth)
 			copy(x.F32(), g.in.F32()[lo*quantWidth:])
@@ -112,7 +113,7 @@ func TestQuantisedExpertsAreLinearLayers(t *testing.T) {
 
 			w2 := nn.NewParam("w", lowp.BF16, true, quantHidden, quantWidth)
 			copy(w2.Master.F32(), g.x.W2.Master.F32()[e*n:])
-			nn.Quantise(w2, r)
+			quant.Quantise(w2, r)
 			a, dy := device.NewTensor(lowp.BF16, hi-lo, quantHidden), device.NewTensor(lowp.BF16, hi-lo, quantWidth)
 			copy(a.F32(), g.x.a.F32()[lo*quantHidden:])
 			copy(dy.F32(), g.dy.F32()[lo*quantWidth:])

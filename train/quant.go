@@ -8,6 +8,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/nn"
+	"firstbit/quant"
 	"firstbit/spell"
 )
 
@@ -29,7 +30,7 @@ var (
 const maxHistory = 1 << 16
 
 // schemes are the precisions with quantised operands.
-var schemes = map[string]nn.Scheme{"fp8": nn.FP8, "mxfp8": nn.MXFP8, "nvfp4": nn.NVFP4}
+var schemes = map[string]quant.Scheme{"fp8": quant.FP8, "mxfp8": quant.MXFP8, "nvfp4": quant.NVFP4}
 
 func (q Quant) validate(precision string) error {
 	switch {
@@ -55,12 +56,12 @@ func (t *Trainer) recipe(canonical bool) {
 	if !ok {
 		return
 	}
-	r := &nn.Recipe{Scheme: scheme, Floor: t.Quant.Rule == "floor"}
-	if scheme == nn.FP8 && t.Quant.Scaling == "delayed" {
+	r := &quant.Recipe{Scheme: scheme, Floor: t.Quant.Rule == "floor"}
+	if scheme == quant.FP8 && t.Quant.Scaling == "delayed" {
 		r.History = t.Quant.History
 	}
-	if scheme == nn.NVFP4 {
-		r.Words = &nn.Words{Seed: t.Seed}
+	if scheme == quant.NVFP4 {
+		r.Words = &quant.Words{Seed: t.Seed}
 		if !t.indexed(canonical) {
 			r.Words.Stream = t.weights.RoundingStream()
 		}
@@ -97,7 +98,7 @@ func (t *Trainer) quantise(sharded bool) {
 // updateScales ends a step of delayed scaling.
 func (t *Trainer) updateScales() {
 	if all := t.weights.Delayed(); len(all) > 0 {
-		nn.UpdateScales(t.dev.In("quant"), all, func(dev *device.Device, amax *device.Tensor) *device.Tensor {
+		quant.UpdateScales(t.dev.In("quant"), all, func(dev *device.Device, amax *device.Tensor) *device.Tensor {
 			return t.rank.Stage().Largest(dev, "amax", amax)
 		})
 	}
@@ -106,11 +107,11 @@ func (t *Trainer) updateScales() {
 // eachCopy calls do for the quantised copies of a weight, by what follows its name in theirs. They follow from the master, so a checkpoint
 // does not carry them.
 func eachCopy(p *nn.Param, do func(name string, x *device.Tensor)) {
-	q := nn.Of(p)
+	q := quant.Of(p)
 	if q == nil {
 		return
 	}
-	each := func(of string, x nn.Packed) {
+	each := func(of string, x quant.Packed) {
 		do(of+".packed", x.Codes)
 		do(of+".scales", x.Scales)
 		if x.Global != nil {

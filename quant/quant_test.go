@@ -1,4 +1,4 @@
-package nn
+package quant
 
 import (
 	"math"
@@ -12,6 +12,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/rng"
 )
 
@@ -21,7 +22,7 @@ var recipes = map[string]func() *Recipe{
 	"mxfp8":   func() *Recipe { return &Recipe{Scheme: MXFP8} },
 	"floor":   func() *Recipe { return &Recipe{Scheme: MXFP8, Floor: true} },
 	"nvfp4": func() *Recipe {
-		s := NewStream("sr")
+		s := nn.NewStream("sr")
 		s.Seed(rng.New(3, "sr"))
 		return &Recipe{Scheme: NVFP4, Words: &Words{Stream: s}}
 	},
@@ -40,7 +41,7 @@ func gaussian(seed uint64, f lowp.Format, std float64, shape ...int) *device.Ten
 // layer is a linear layer under a recipe, with an input and a gradient.
 type layer struct {
 	*device.Device
-	p     *Param
+	p     *nn.Param
 	x, dy *device.Tensor
 	y, dx *device.Tensor
 	dw    *device.Tensor
@@ -52,7 +53,7 @@ func newLayer(r *Recipe, rows, in, out int) *layer {
 	l.Device = device.New(device.Options{}, func(next device.Runner) device.Runner {
 		return func(c *device.Call) { next(c); l.seen[c.ID.Phase.String()+" "+c.ID.Path] = c }
 	})
-	l.p = NewParam("w", lowp.BF16, true, in, out)
+	l.p = nn.NewParam("w", lowp.BF16, true, in, out)
 	l.p.Master.CopyFrom(gaussian(1, lowp.FP32, 0.1, in, out))
 	l.p.W.CopyFrom(l.p.Master)
 	l.x, l.dy = gaussian(2, lowp.BF16, 1, rows, in), gaussian(3, lowp.BF16, 1e-3, rows, out)
@@ -66,10 +67,10 @@ func (l *layer) run(step int) {
 	l.At(step, 0, device.Init)
 	Update(l.Device, l.p)
 	l.At(step, 0, device.Fwd)
-	l.y = Fprop(l.x, l.p).Run(l.Device, "l")
+	l.y = nn.Fprop(l.x, l.p).Run(l.Device, "l")
 	l.At(step, 0, device.Bwd)
-	l.dx = Dgrad(l.dy, l.p).Run(l.Device, "l.dx")
-	l.dw = Wgrad(l.x, l.dy, l.p).Run(l.Device, "l.dw")
+	l.dx = nn.Dgrad(l.dy, l.p).Run(l.Device, "l.dx")
+	l.dw = nn.Wgrad(l.x, l.dy, l.p).Run(l.Device, "l.dw")
 	if q := Of(l.p); q != nil && q.X != nil {
 		l.At(step, 0, device.Opt)
 		UpdateScales(l.Device, []*Delayed{q.X, q.W, q.DY}, func(_ *device.Device, t *device.Tensor) *device.Tensor { return t })
@@ -141,7 +142,7 @@ func TestOperandsAreTheKernels(t *testing.T) {
 	a, b := device.NewTensor(lowp.FP32, rows, in), device.NewTensor(lowp.FP32, in, out)
 	copy(a.F32(), xv)
 	copy(b.F32(), wv)
-	want := Multiply(NN, a, b).In(lowp.BF16).Run(l.Device, "want")
+	want := nn.Multiply(nn.NN, a, b).In(lowp.BF16).Run(l.Device, "want")
 	require.Equal(t, want.F32(), l.y.F32())
 
 	// Negative controls: a column copy made from the row copy, and a copy made from bf16 in place of the master.
@@ -216,7 +217,7 @@ func TestAmaxOfEveryMicrobatch(t *testing.T) {
 		Update(l.Device, l.p)
 		for micro, x := range order {
 			l.At(step, micro, device.Fwd)
-			Fprop(x, l.p).Run(l.Device, "l")
+			nn.Fprop(x, l.p).Run(l.Device, "l")
 		}
 		q := Of(l.p)
 		l.At(step, 0, device.Opt)
@@ -236,16 +237,16 @@ func TestRoundingDrawsForGradients(t *testing.T) {
 	l.At(1, 0, device.Init)
 	Update(l.Device, l.p)
 	l.At(1, 0, device.Fwd)
-	Fprop(l.x, l.p).Run(l.Device, "l")
+	nn.Fprop(l.x, l.p).Run(l.Device, "l")
 	l.Enter(device.Rec)
-	Fprop(l.x, l.p).Run(l.Device, "l")
+	nn.Fprop(l.x, l.p).Run(l.Device, "l")
 	require.Equal(t, before, Of(l.p).Words.State.I32(), "the forward, and its recomputation, draw nothing")
 	require.Equal(t, l.seen["fwd l"].Output("y").F32(), l.seen["rec l"].Output("y").F32())
 	l.Enter(device.Bwd)
-	Dgrad(l.dy, l.p).Run(l.Device, "l.dx")
+	nn.Dgrad(l.dy, l.p).Run(l.Device, "l.dx")
 	require.NotEqual(t, before, Of(l.p).Words.State.I32())
 	n := 0
-	Wgrad(l.x, l.dy, l.p).Run(l.Device, "l.dw")
+	nn.Wgrad(l.x, l.dy, l.p).Run(l.Device, "l.dw")
 	for path, c := range l.seen {
 		if c.Kind == device.Draw {
 			require.Contains(t, path, "bwd l.dy.words")
@@ -257,7 +258,7 @@ func TestRoundingDrawsForGradients(t *testing.T) {
 	for range n {
 		want.Uint64()
 	}
-	state := NewStream("")
+	state := nn.NewStream("")
 	state.Seed(want)
 	require.Equal(t, state.State.I32(), Of(l.p).Words.State.I32())
 }

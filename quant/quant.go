@@ -1,4 +1,5 @@
-package nn
+// Package quant has quantised operands: copies of weights, activations and gradients in few bits, and the products that read them.
+package quant
 
 import (
 	"strings"
@@ -6,6 +7,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
+	"firstbit/nn"
 )
 
 // Scheme is a family of scaled formats.
@@ -52,7 +54,7 @@ type Weight struct {
 // Quantise has the products of a weight run on quantised operands.
 //
 // Shapes: the weight (D,F), or (E,D,F) of experts, each of which is scaled by itself.
-func Quantise(p *Param, r *Recipe) {
+func Quantise(p *nn.Param, r *Recipe) {
 	q := &Weight{Recipe: r, labels: map[string]*operandLabels{}}
 	shape, e := p.W.Shape(), 1
 	if len(shape) == 3 {
@@ -96,14 +98,14 @@ func (q *Weight) of(label string) *operandLabels {
 }
 
 // Of is the quantiser of a weight; nil: its products run on the operands as they are.
-func Of(p *Param) *Weight {
+func Of(p *nn.Param) *Weight {
 	w, _ := p.Quant.(*Weight)
 	return w
 }
 
 // Update makes the copies of a weight anew, from its master. It is the one way in which they come about: after initialisation,
 // after an update and after a restore.
-func Update(d *device.Device, p *Param) {
+func Update(d *device.Device, p *nn.Param) {
 	q := Of(p)
 	if q == nil {
 		return
@@ -122,7 +124,7 @@ func Update(d *device.Device, p *Param) {
 	}
 }
 
-func quantiseWeight(d *device.Device, label string, k *device.Kernel, p *Param, to Packed) {
+func quantiseWeight(d *device.Device, label string, k *device.Kernel, p *nn.Param, to Packed) {
 	kind := device.Op
 	if d.Phase() == device.Load {
 		kind = device.Loading
@@ -242,7 +244,7 @@ func readIf(c *device.Call, name string, t *device.Tensor) {
 
 func packedOf(c *device.Call) Packed {
 	if c == nil {
-		panic("nn: the forward has not quantised what the backward reads")
+		panic("quant: the forward has not quantised what the backward reads")
 	}
 	p := Packed{Codes: c.Out[0].Tensor, Scales: c.Out[1].Tensor}
 	if len(c.Out) > 2 {

@@ -1,15 +1,16 @@
-package nn
+package quant
 
 import (
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/rng"
 )
 
 // Words are random words, one for each element that is rounded stochastically: from a stream, or keyed by the place in the run.
 type Words struct {
-	*Stream        // nil: keyed
-	Seed    uint64 // of keyed words
+	*nn.Stream        // nil: keyed
+	Seed       uint64 // of keyed words
 }
 
 var (
@@ -41,9 +42,9 @@ func writeWords(c *device.Call, x *device.Tensor) *device.Tensor {
 }
 
 func runStreamWords(c *device.Call) {
-	s := ReadState("", c.In[0].Tensor)
+	s := nn.ReadState("", c.In[0].Tensor)
 	fillWords(c.Out[0].I32(), s)
-	WriteState(s, c.Out[1].Tensor)
+	nn.WriteState(s, c.Out[1].Tensor)
 }
 
 // runKeyedWords draws from a stream keyed by the Call's place: which tokens a block holds depends on the layout, and so does

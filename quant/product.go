@@ -1,4 +1,4 @@
-package nn
+package quant
 
 import (
 	"sync"
@@ -6,6 +6,7 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
+	"firstbit/nn"
 )
 
 // Of quantised operands a product adds code values times the scales of their blocks, which is exact in float32, in the
@@ -18,14 +19,14 @@ import (
 // Source: docs/facts.md, Low precision; TransformerEngine, whose alpha of NVFP4 products this is.
 
 // Multiply runs a product on quantised operands.
-func (w *Weight) Multiply(d *device.Device, label string, p Product) *device.Tensor {
+func (w *Weight) Multiply(d *device.Device, label string, p nn.Product) *device.Tensor {
 	var a, b Packed
 	switch p.Form {
-	case NN:
+	case nn.NN:
 		a, b = w.Activation(d, label, p.A), w.Fprop
-	case NT:
+	case nn.NT:
 		a, b = w.Gradient(d, label, p.A), w.Dgrad
-	case TN:
+	case nn.TN:
 		a, b = w.ForWeight(d, label, p.A, p.B, nil)
 	}
 	p.A, p.B = a.Codes, b.Codes
@@ -177,15 +178,15 @@ func Rescale(c *device.Call, y []float32, a, b string, expert int) {
 
 // quantised are the bodies of products on quantised operands, by form.
 var quantised = [...]func(*device.Call){
-	NN: func(c *device.Call) { runQuantised(c, NN, AlongRows, AlongColumns|OfWeight) },
-	NT: func(c *device.Call) { runQuantised(c, NT, AlongRows, AlongRows|OfWeight) },
-	TN: func(c *device.Call) { runQuantised(c, TN, AlongColumns, AlongColumns) },
+	nn.NN: func(c *device.Call) { runQuantised(c, nn.NN, AlongRows, AlongColumns|OfWeight) },
+	nn.NT: func(c *device.Call) { runQuantised(c, nn.NT, AlongRows, AlongRows|OfWeight) },
+	nn.TN: func(c *device.Call) { runQuantised(c, nn.TN, AlongColumns, AlongColumns) },
 }
 
-func runQuantised(c *device.Call, f Form, wayA, wayB Along) {
+func runQuantised(c *device.Call, f nn.Form, wayA, wayB Along) {
 	a, b := Unpack(c, "a", wayA, nil), Unpack(c, "b", wayB, nil)
 	defer a.Release()
 	defer b.Release()
-	RunProduct(c, f, a.F32, b.F32)
+	nn.RunProduct(c, f, a.F32, b.F32)
 	Rescale(c, device.Out[float32](c, "y"), "a", "b", 0)
 }

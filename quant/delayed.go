@@ -1,4 +1,4 @@
-package nn
+package quant
 
 import (
 	"firstbit/device"
