@@ -179,15 +179,15 @@ func (c *Call) Update(name string, t *Tensor) {
 // Key is a hash of the Call's phase and path.
 func (c *Call) Key() uint64 { return c.key }
 
-// Redirect has an output go to another tensor, and returns the one that it went to.
-func (c *Call) Redirect(name string, to *Tensor) (from *Tensor) {
-	for i := range c.Out {
-		if c.Out[i].Name == name {
-			from, c.Out[i].Tensor = c.Out[i].Tensor, to
-			return from
+// Swap puts another tensor in the place of the argument of a name, and returns the one that was there.
+func Swap(args []Arg, name string, t *Tensor) (was *Tensor) {
+	for i := range args {
+		if args[i].Name == name {
+			was, args[i].Tensor = args[i].Tensor, t
+			return was
 		}
 	}
-	panic("device: " + c.from + " has no output " + name)
+	panic("device: there is no argument " + name)
 }
 
 // Arrival draws from the Schedule the order in which n contributions of the

@@ -16,7 +16,7 @@ var drawKind = &kind{Name: "draw", noun: "random stream", restores: true, Exampl
 // extra is a draw that is none of training's.
 type extra struct{ when }
 
-var iteratorKernel = &device.Kernel{Name: "iterator"}
+var iteratorKernel = &device.Kernel{Name: "iterator", In: device.Names("stream"), Out: device.Names("value stream")}
 
 func (*extra) disturb(dev *device.Device, s stream) {
 	c := dev.In("iterator").OpenKind(device.Draw, s.Name, iteratorKernel)

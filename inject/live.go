@@ -16,7 +16,7 @@ func (live) on(c *device.Call) bool { return c.Kind == device.Draw && c.ID.Phase
 
 // run draws as from the copy, and moves the stream on as the forward does: a mask takes a draw for each of its elements.
 func (live) run(f *Fault, c *device.Call, next device.Runner) {
-	before, stream := input(c, "before"), input(c, "stream")
+	before, stream := named(c.In, "before"), named(c.In, "stream")
 	if before == nil || stream == nil {
 		f.fail(c, "draws from no state that the forward kept")
 		next(c)
@@ -26,15 +26,15 @@ func (live) run(f *Fault, c *device.Call, next device.Runner) {
 	before.CopyFrom(stream)
 	next(c)
 	before.CopyFrom(kept)
-	draw(stream, c.Out[0].Len())
+	draw(stream, c.Output("mask").Len())
 	f.act(true)
 }
 
-// input is what a Call reads under a name; nil: nothing.
-func input(c *device.Call, name string) *device.Tensor {
-	for _, in := range c.In {
-		if in.Name == name {
-			return in.Tensor
+// named is what any Call has under a name; nil: nothing.
+func named(args []device.Arg, name string) *device.Tensor {
+	for _, a := range args {
+		if a.Name == name {
+			return a.Tensor
 		}
 	}
 	return nil

@@ -26,21 +26,23 @@ const (
 )
 
 func (*rebuild) on(c *device.Call) bool {
-	x := input(c, "x")
-	return x != nil && x.Format == lowp.FP32 && len(c.Out) > 1 && c.Out[0].Name == "packed"
+	x := named(c.In, "x")
+	return x != nil && x.Format == lowp.FP32 && named(c.Out, "packed") != nil
 }
 
 func (r *rebuild) run(f *Fault, c *device.Call, next device.Runner) {
 	next(c)
-	master, want := c.In[0].Tensor, written(c)
+	master, want := c.Input("x"), written(c)
+	var source *device.Tensor
 	if r.source == rounded {
-		c.In[0].Tensor = device.NewTensor(lowp.BF16, master.Shape()...)
-		c.In[0].CopyFrom(master)
+		source = device.NewTensor(lowp.BF16, master.Shape()...)
+		source.CopyFrom(master)
 	} else {
-		c.In[0].Tensor = copyOf(c).Dequantised(along(c.Kernel))
+		source = copyOf(c).Dequantised(along(c.Kernel))
 	}
+	device.Swap(c.In, "x", source)
 	next(c)
-	c.In[0].Tensor = master
+	device.Swap(c.In, "x", master)
 	f.act(!bytes.Equal(want, written(c)))
 }
 
@@ -53,11 +55,7 @@ func written(c *device.Call) (b []byte) {
 }
 
 func copyOf(c *device.Call) quant.Packed {
-	p := quant.Packed{Codes: c.Out[0].Tensor, Scales: c.Out[1].Tensor}
-	if len(c.Out) > 2 {
-		p.Global = c.Out[2].Tensor
-	}
-	return p
+	return quant.Packed{Codes: named(c.Out, "packed"), Scales: named(c.Out, "scales"), Global: named(c.Out, "global")}
 }
 
 // along is which way a quantiser's blocks lie.

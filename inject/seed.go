@@ -16,7 +16,7 @@ var seedKind = &kind{Name: "seed", noun: "random stream", restores: true, Exampl
 // seed is a second seeding.
 type seed struct{ when }
 
-var seedKernel = &device.Kernel{Name: "seed"}
+var seedKernel = &device.Kernel{Name: "seed", In: device.Names("stream"), Out: device.Names("before stream")}
 
 func (*seed) disturb(dev *device.Device, s stream) {
 	c := dev.In("seed").OpenKind(device.Loading, s.Name, seedKernel)

@@ -58,9 +58,9 @@ func start(dev *device.Device, label string, c *device.Call, ends []int) *Pendin
 	c.Flags |= device.AsyncPending
 	meet := c.Body
 	c.Body = func(c *device.Call) {
-		c.Redirect("y", p.result)
+		device.Swap(c.Out, "y", p.result)
 		meet(c)
-		c.Redirect("y", y)
+		device.Swap(c.Out, "y", y)
 		p.plan = c.Plan
 		order := c.Arrival("parts", len(ends))
 		for _, i := range order[:c.Arrival("there", len(ends)+1)[0]] {

@@ -21,11 +21,11 @@ type Routes struct {
 func (o *Outcome) observe(next device.Runner) device.Runner {
 	return func(c *device.Call) {
 		next(c)
-		if c.Label != "topk" || c.Kernel.Name != "topk" || c.ID.Phase != device.Fwd || c.In[0].F32() == nil {
+		if c.Label != "topk" || c.Kernel.Name != "topk" || c.ID.Phase != device.Fwd || c.Input("scores").F32() == nil {
 			return
 		}
-		scores, bias, e := c.In[0].F32(), c.In[1].F32(), c.In[0].Cols()
-		r := Routes{Step: c.ID.Step, Micro: c.ID.Micro, Layer: c.Scope, K: c.Out[0].Cols(), Index: append([]int32(nil), c.Out[0].I32()...)}
+		scores, bias, e := c.Input("scores").F32(), c.Input("bias").F32(), c.Input("scores").Cols()
+		r := Routes{Step: c.ID.Step, Micro: c.ID.Micro, Layer: c.Scope, K: c.Output("index").Cols(), Index: append([]int32(nil), c.Output("index").I32()...)}
 		for t := range len(r.Index) / r.K {
 			chosen := r.Index[t*r.K:][:r.K]
 			kth, left := float32(math.Inf(1)), float32(math.Inf(-1))

@@ -86,11 +86,12 @@ func (t *Trainer) meanwhile() {
 
 // receiveKernel is the order in which what a forward and a backward beside it are sent is waited for: a choice that changes no bit, since each
 // has a place of its own. Neither is sent because of what the other does, so either may be the first.
-var receiveKernel = &device.Kernel{Name: "completion", Fixed: reduce.MustPlan("receives:seq/fp32"), Fast: reduce.MustPlan("receives:arrival/fp32"), Run: runReceives}
+var receiveKernel = &device.Kernel{Name: "completion", Scalars: device.Names("receives"), Out: device.Names("order"),
+	Fixed: reduce.MustPlan("receives:seq/fp32"), Fast: reduce.MustPlan("receives:arrival/fp32"), Run: runReceives}
 
 func runReceives(c *device.Call) {
 	for i, which := range c.Order("receives", 2).Tree(2).Leaves() {
-		c.Out[0].I32()[i] = int32(which)
+		c.Output("order").I32()[i] = int32(which)
 	}
 }
 

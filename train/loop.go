@@ -177,7 +177,7 @@ func (t *Trainer) Microbatches() int { return t.Micro * t.rank.Layout().DP }
 // Tokens is the number of tokens of a step, on all ranks together.
 func (t *Trainer) Tokens() int { return t.Batch * t.Microbatches() * t.Seq }
 
-var batchKernel = &device.Kernel{Name: "sampler"}
+var batchKernel = &device.Kernel{Name: "sampler", Scalars: device.Names("consumed"), Out: device.Names("tokens targets")}
 
 // batch is the samples of a microbatch under way.
 type batch struct{ tokens, targets *device.Tensor }

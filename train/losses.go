@@ -21,10 +21,11 @@ type losses struct {
 }
 
 var (
-	keepKernel  = &device.Kernel{Name: "keep"}
-	valueKernel = &device.Kernel{Name: "value"}
+	keepKernel  = &device.Kernel{Name: "keep", In: device.Names("loss..."), Out: device.Names("losses")}
+	valueKernel = &device.Kernel{Name: "value", In: device.Names("value")}
 	// meetLosses joins the losses of microbatches as their gradients are joined.
-	meetLosses = &device.Kernel{Name: "losses", Fixed: reduce.MustPlan("micro:seq/fp32"), Canonical: reduce.MustPlan("micro:pairwise/fp32"),
+	meetLosses = &device.Kernel{Name: "losses", In: device.Names("losses..."), Out: device.Names("losses"),
+		Fixed: reduce.MustPlan("micro:seq/fp32"), Canonical: reduce.MustPlan("micro:pairwise/fp32"),
 		Run: device.Width(runMeetLosses[float32], runMeetLosses[float64])}
 )
 
@@ -55,7 +56,7 @@ func (t *Trainer) keep(dev *device.Device, m *model.Model, micro int, l model.Lo
 		at := t.slotsOf(l)
 		c.Body = func(c *device.Call) {
 			for i, slot := range at {
-				c.Out[0].CopyAt(slot, c.In[i].Tensor)
+				c.Output("losses").CopyAt(slot, c.Inputs("loss")[i].Tensor)
 			}
 		}
 	}
@@ -95,7 +96,7 @@ func (t *Trainer) sumLosses(dev *device.Device) []*device.Tensor {
 		c.Read("losses", t.losses.kept[micro])
 	}
 	n, _, _ := t.slots()
-	all := c.Write("losses", c.In[0].Format, n)
+	all := c.Write("losses", t.losses.kept[t.losses.order[0]].Format, n)
 	c.Do()
 	all = t.rank.DP().AllReduce(dev, "losses.sum", all)
 	all = t.rank.PP().AllReduce(dev, "losses.stages", all) // every other stage's are absent
@@ -112,10 +113,10 @@ func (t *Trainer) sumLosses(dev *device.Device) []*device.Tensor {
 }
 
 func runMeetLosses[T libm.Float](c *device.Call) {
-	sums := device.Data[T](c.Out[0].Tensor)
-	f := c.Fold("micro", len(c.In))
+	sums, micro := device.Out[T](c, "losses"), c.Inputs("losses")
+	f := c.Fold("micro", len(micro))
 	for i := range sums {
-		sums[i] = kernel.Run(f, func(m int) T { return device.Data[T](c.In[m].Tensor)[i] })
+		sums[i] = kernel.Run(f, func(m int) T { return device.Data[T](micro[m].Tensor)[i] })
 	}
 }
 

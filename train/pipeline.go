@@ -43,7 +43,8 @@ func (p *piece) leave(micro int) int {
 
 // completionKernel is the order in which microbatches complete: gradients, and losses as they are reported, add up
 // in it. It is a choice as where they overlap.
-var completionKernel = &device.Kernel{Name: "completion", Fixed: reduce.MustPlan("micro:seq/fp32"), Run: runCompletion}
+var completionKernel = &device.Kernel{Name: "completion", Scalars: device.Names("microbatches"), Out: device.Names("order"),
+	Fixed: reduce.MustPlan("micro:seq/fp32"), Run: runCompletion}
 
 // completion lists the microbatches of a step as they complete.
 func (t *Trainer) completion() []int32 {
@@ -76,7 +77,7 @@ func (t *Trainer) together() *device.Coord {
 var onlyOne = []int32{0}
 
 func runCompletion(c *device.Call) {
-	order := c.Out[0].I32()
+	order := c.Output("order").I32()
 	for i, micro := range c.Order("micro", len(order)).Tree(len(order)).Leaves() {
 		order[i] = int32(micro)
 	}

@@ -28,7 +28,7 @@ func (t *Trainer) Save() []checkpoint.Tensor {
 	return tensors
 }
 
-var restoreKernel = &device.Kernel{Name: "restore"}
+var restoreKernel = &device.Kernel{Name: "restore", Out: device.Names("value")}
 
 // Restore takes over what Save returned after a step, tensor by tensor through the door, and makes the weights of the masters, and their copies, again. A
 // file that lacks one, or has another, is refused and changes nothing. What a fault may have made of them on their way is refused where no

@@ -13,7 +13,10 @@ import (
 	"firstbit/state"
 )
 
-var stateKernel = &device.Kernel{Name: "state"}
+var (
+	stateKernel  = &device.Kernel{Name: "state", Out: device.Names("value")}
+	digestKernel = &device.Kernel{Name: "value", In: device.Names("*"), Out: device.Names("digest")}
+)
 
 // Names of the states of the run itself.
 const (
@@ -92,7 +95,7 @@ func (t *Trainer) records() {
 // stateDigest is XXH3-128 over the names and digests of all states, shown as a metric record. Where
 // a traced window starts it shows what it read: of what changed after its last Call, nothing else tells.
 func (t *Trainer) stateDigest() string {
-	c := t.dev.OpenKind(device.Metric, "state", valueKernel)
+	c := t.dev.OpenKind(device.Metric, "state", digestKernel)
 	if t.showsState() {
 		for _, s := range t.States(state.Role.Shown) {
 			c.Read(s.Name, s.Tensor)
@@ -100,7 +103,7 @@ func (t *Trainer) stateDigest() string {
 	}
 	out := c.Write("digest", lowp.INT32, 4)
 	if c.Body == nil {
-		c.Body = func(c *device.Call) { t.fingerprint(c.Out[0].I32()) }
+		c.Body = func(c *device.Call) { t.fingerprint(c.Output("digest").I32()) }
 	}
 	c.Do()
 	return hex.EncodeToString(out.Bytes(nil))

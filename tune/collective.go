@@ -69,7 +69,7 @@ func tuned(c *device.Call) error {
 	for _, x := range c.In {
 		n += x.Len()
 	}
-	order, channels := Choose(c.Kernel.Name, n*c.Out[0].Format.Bits()/8, int(c.Scalar("ranks")), int(c.Scalar("nodes")))
+	order, channels := Choose(c.Kernel.Name, n*c.Output("y").Format.Bits()/8, int(c.Scalar("ranks")), int(c.Scalar("nodes")))
 	plan, err := reduce.ParsePlan(fmt.Sprintf("ranks:%s/%s; channels=%d", order, c.Plan.Reduction("ranks").Acc, channels))
 	if err == nil {
 		c.Plan, err = c.Plan.With(plan)
