@@ -40,11 +40,11 @@ func Accumulate(d *device.Device, label string, p *Param, dw *device.Tensor) {
 }
 
 func runAccumulate[T libm.Float](c *device.Call) {
-	grad, dw := device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor)
+	grad, dw := device.Out[T](c, "grad"), device.In[T](c, "dw")
 	switch {
-	case len(c.In) == 2:
+	case c.Has("grad"):
 		kernel.Add(grad, grad, dw)
-	case !c.In[0].LiesIn(c.Out[0].Tensor, 0):
+	case !c.Input("dw").LiesIn(c.Output("grad"), 0):
 		copy(grad, dw)
 	}
 }

@@ -7,8 +7,10 @@ import (
 )
 
 var (
-	splitKernel  = &device.Kernel{Name: "split", Run: device.Width(runSplit[float32], runSplit[float64])}
-	concatKernel = &device.Kernel{Name: "concat", Run: device.Width(runConcat[float32], runConcat[float64])}
+	splitKernel = &device.Kernel{Name: "split", In: device.Names("x"), Scalars: device.Names("groups"), Out: device.Names("part0 part1? part2? part3?"),
+		Run: device.Width(runSplit[float32], runSplit[float64])}
+	concatKernel = &device.Kernel{Name: "concat", In: device.Names("part0 part1? part2? part3?"), Scalars: device.Names("groups"), Out: device.Names("y"),
+		Run: device.Width(runConcat[float32], runConcat[float64])}
 )
 
 // partNames name the outputs of Split and the inputs of Concat.
@@ -59,23 +61,25 @@ func ConcatGroups(d *device.Device, label string, groups int, parts ...*device.T
 }
 
 func runSplit[T libm.Float](c *device.Call) {
-	x := c.In[0].Tensor
+	x := c.Input("x")
 	groups := int(c.Scalar("groups"))
 	rows, width, from := x.Rows()*groups, x.Cols()/groups, 0 // a group of a row is a row of its own
-	for i := range c.Out {
-		n := c.Out[i].Cols() / groups
-		kernel.CopyColumns(device.Data[T](c.Out[i].Tensor), n, device.Data[T](x)[from:], width, rows, n)
+	for i := 0; from < width; i++ {
+		part := c.Output(partNames[i])
+		n := part.Cols() / groups
+		kernel.CopyColumns(device.Data[T](part), n, device.Data[T](x)[from:], width, rows, n)
 		from += n
 	}
 }
 
 func runConcat[T libm.Float](c *device.Call) {
-	y := c.Out[0].Tensor
+	y := c.Output("y")
 	groups := int(c.Scalar("groups"))
 	rows, width, at := y.Rows()*groups, y.Cols()/groups, 0
-	for i := range c.In {
-		n := c.In[i].Cols() / groups
-		kernel.CopyColumns(device.Data[T](y)[at:], width, device.Data[T](c.In[i].Tensor), n, rows, n)
+	for i := 0; at < width; i++ {
+		part := c.Input(partNames[i])
+		n := part.Cols() / groups
+		kernel.CopyColumns(device.Data[T](y)[at:], width, device.Data[T](part), n, rows, n)
 		at += n
 	}
 }

@@ -44,7 +44,7 @@ func runIndexed(name string, value func(u, rate float64) float64) func(*device.C
 		r := Rows{Sample: int64(c.Scalar("sample")), Token: int(c.Scalar("token")), Tokens: int(c.Scalar("tokens")), First: int(c.Scalar("first"))}
 		r.Seed = uint64(c.Scalar("seed.high"))<<32 | uint64(c.Scalar("seed.low"))
 		scope, step, rate := rng.HashString(c.Scope), uint64(c.Scalar("step")), c.Scalar("rate")
-		mask, s := c.Out[0].Tensor, rng.New(r.Seed, name)
+		mask, s := c.Output("mask"), rng.New(r.Seed, name)
 		cols := mask.Cols()
 		for i := range mask.Rows() {
 			sample, token := r.at(i)

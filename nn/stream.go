@@ -59,13 +59,17 @@ type Mask struct {
 }
 
 var (
+	// A forward keeps the stream's state before the draw; a recomputation reads it.
+	maskIn, maskRate, maskOut = device.Names("before? stream"), device.Names("rate"), device.Names("mask stream before?")
+	indices                   = device.Names("rate seed.high seed.low step sample token tokens first")
+
 	dropoutMask = &maskKernels{
-		stream:  &device.Kernel{Name: "dropout.mask", Run: runMask(keepOrDrop)},
-		indexed: &device.Kernel{Name: "dropout.indexed", Run: runIndexed("dropout", keepOrDrop)}}
+		stream:  &device.Kernel{Name: "dropout.mask", In: maskIn, Scalars: maskRate, Out: maskOut, Run: runMask(keepOrDrop)},
+		indexed: &device.Kernel{Name: "dropout.indexed", Scalars: indices, Out: device.Names("mask"), Run: runIndexed("dropout", keepOrDrop)}}
 	jitterMask = &maskKernels{
-		stream:  &device.Kernel{Name: "jitter.mask", Run: runMask(jitter)},
-		indexed: &device.Kernel{Name: "jitter.indexed", Run: runIndexed("jitter", jitter)}}
-	mulKernel = &device.Kernel{Name: "mul", Run: device.Width(runMul[float32], runMul[float64])}
+		stream:  &device.Kernel{Name: "jitter.mask", In: maskIn, Scalars: maskRate, Out: maskOut, Run: runMask(jitter)},
+		indexed: &device.Kernel{Name: "jitter.indexed", Scalars: indices, Out: device.Names("mask"), Run: runIndexed("jitter", jitter)}}
+	mulKernel = &device.Kernel{Name: "mul", In: device.Names("x mask"), Out: device.Names("y"), Run: device.Width(runMul[float32], runMul[float64])}
 )
 
 // maskKernels draw the masks of one kind.
@@ -148,7 +152,7 @@ func runMask(value func(u, rate float64) float64) func(*device.Call) {
 			copy(c.Output("before").I32(), stream.I32())
 		}
 		s := ReadState("", from)
-		mask, rate := c.Out[0].Tensor, c.Scalar("rate")
+		mask, rate := c.Output("mask"), c.Scalar("rate")
 		for i := range mask.Len() {
 			mask.Set(i, value(s.Float64(), rate))
 		}
@@ -159,5 +163,5 @@ func runMask(value func(u, rate float64) float64) func(*device.Call) {
 }
 
 func runMul[T libm.Float](c *device.Call) {
-	kernel.Mul(device.Data[T](c.Out[0].Tensor), device.Data[T](c.In[0].Tensor), device.Data[T](c.In[1].Tensor))
+	kernel.Mul(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "mask"))
 }

@@ -40,9 +40,12 @@ func (c *counter) total() *device.Tensor {
 }
 
 var (
-	accumulate      = &device.Kernel{Name: "accumulate", Run: device.Width(runAccumulate[float32], runAccumulate[float64])}
-	accumulateApart = &device.Kernel{Name: "accumulate", Run: device.Width(runAccumulateApart[float32], runAccumulateApart[float64])}
-	joinSources     = &device.Kernel{Name: "join", Fixed: reduce.MustPlan("sources:pairwise/fp32"), Run: device.Width(runJoinSources[float32], runJoinSources[float64])}
+	accumulate = &device.Kernel{Name: "accumulate", In: device.Names("dw grad?"), Out: device.Names("grad"),
+		Run: device.Width(runAccumulate[float32], runAccumulate[float64])}
+	accumulateApart = &device.Kernel{Name: "accumulate", In: device.Names("dw below..."), Out: device.Names("grad"),
+		Run: device.Width(runAccumulateApart[float32], runAccumulateApart[float64])}
+	joinSources = &device.Kernel{Name: "join", In: device.Names("source..."), Out: device.Names("grad"),
+		Fixed: reduce.MustPlan("sources:pairwise/fp32"), Run: device.Width(runJoinSources[float32], runJoinSources[float64])}
 )
 
 // Total is the sum of a use over the microbatches of the step, then pairwise over its sources. Of one source it is there
@@ -55,7 +58,8 @@ func Total(d *device.Device, label string, u *Use) *device.Tensor {
 	for i := range u.sources {
 		c.Read("source", u.sources[i].total())
 	}
-	y := c.Write("grad", c.In[0].Format, c.In[0].Shape()...)
+	first := u.sources[0].total()
+	y := c.Write("grad", first.Format, first.Shape()...)
 	c.Do()
 	return y
 }
@@ -112,17 +116,18 @@ func count(d *device.Device, label string, p *Param, u *Use, source int, dw *dev
 }
 
 func runAccumulateApart[T libm.Float](c *device.Call) {
-	grad := device.Data[T](c.Out[0].Tensor)
-	copy(grad, device.Data[T](c.In[0].Tensor))
-	for i := range c.In[1:] {
-		kernel.Add(grad, device.Data[T](c.In[i+1].Tensor), grad)
+	grad := device.Out[T](c, "grad")
+	copy(grad, device.In[T](c, "dw"))
+	for _, below := range c.Inputs("below") {
+		kernel.Add(grad, device.Data[T](below.Tensor), grad)
 	}
 }
 
 func runJoinSources[T libm.Float](c *device.Call) {
-	in := make([][]T, len(c.In))
-	for i := range in {
-		in[i] = device.Data[T](c.In[i].Tensor)
+	sources := c.Inputs("source")
+	in := make([][]T, len(sources))
+	for i, source := range sources {
+		in[i] = device.Data[T](source.Tensor)
 	}
-	kernel.SumMembers(c.Fold("sources", len(in)), device.Data[T](c.Out[0].Tensor), in, 0)
+	kernel.SumMembers(c.Fold("sources", len(in)), device.Out[T](c, "grad"), in, 0)
 }

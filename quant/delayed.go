@@ -26,12 +26,13 @@ func newDelayed(name string, history int, gradient bool) *Delayed {
 }
 
 var (
-	amaxKernel   = &device.Kernel{Name: "amax", Run: runAmax}
-	amaxPack     = &device.Kernel{Name: "amax.pack", Run: runAmaxPack}
-	amaxUnpack   = &device.Kernel{Name: "amax.unpack", Run: runAmaxUnpack}
-	delayedScale = map[bool]*device.Kernel{
-		false: {Name: "delayed_scale.e4m3", Run: func(c *device.Call) { runDelayedScale(c, lowp.E4M3) }},
-		true:  {Name: "delayed_scale.e5m2", Run: func(c *device.Call) { runDelayedScale(c, lowp.E5M2) }},
+	amaxKernel        = &device.Kernel{Name: "amax", In: device.Names("x amax?"), Out: device.Names("amax"), Run: runAmax}
+	amaxPack          = &device.Kernel{Name: "amax.pack", In: device.Names("*"), Out: device.Names("amax"), Run: runAmaxPack}
+	amaxUnpack        = &device.Kernel{Name: "amax.unpack", In: device.Names("amax"), Out: device.Names("*"), Run: runAmaxUnpack}
+	scaleIn, scaleOut = device.Names("amax history scale"), device.Names("history scale amax")
+	delayedScale      = map[bool]*device.Kernel{
+		false: {Name: "delayed_scale.e4m3", In: scaleIn, Out: scaleOut, Run: func(c *device.Call) { runDelayedScale(c, lowp.E4M3) }},
+		true:  {Name: "delayed_scale.e5m2", In: scaleIn, Out: scaleOut, Run: func(c *device.Call) { runDelayedScale(c, lowp.E5M2) }},
 	}
 )
 
@@ -47,11 +48,11 @@ func amax(d *device.Device, label string, x *device.Tensor, to *Delayed, weight 
 }
 
 func runAmax(c *device.Call) {
-	amax := kernel.Amax(c.In[0].F32())
-	if len(c.In) > 1 {
-		amax = max(amax, c.In[1].F32()[0])
+	amax := kernel.Amax(c.Input("x").F32())
+	if seen := c.Input("amax"); seen != nil {
+		amax = max(amax, seen.F32()[0])
 	}
-	c.Out[0].F32()[0] = amax
+	c.Output("amax").F32()[0] = amax
 }
 
 // UpdateScales ends a step: largest takes the amaxes to the largest that any rank saw, histories move on, and scales are those of
@@ -82,19 +83,21 @@ func UpdateScales(d *device.Device, all []*Delayed, largest func(*device.Device,
 }
 
 func runAmaxPack(c *device.Call) {
-	for i := range c.In {
-		c.Out[0].F32()[i] = c.In[i].F32()[0]
+	all := c.Output("amax").F32()
+	for i, amax := range c.Inputs("*") {
+		all[i] = amax.F32()[0]
 	}
 }
 
 func runAmaxUnpack(c *device.Call) {
-	for i := range c.Out {
-		c.Out[i].F32()[0] = c.In[0].F32()[i]
+	all := c.Input("amax").F32()
+	for i, amax := range c.Outputs("*") {
+		amax.F32()[0] = all[i]
 	}
 }
 
 func runDelayedScale(c *device.Call, f lowp.Format) {
-	history, scale, amax := c.Out[0].F32(), c.Out[1].F32(), c.Out[2].F32()
+	history, scale, amax := c.Output("history").F32(), c.Output("scale").F32(), c.Output("amax").F32()
 	history[0] = amax[0]
 	scale[0], _ = kernel.DelayedScale(f, history, scale[0], false, 0)
 	amax[0] = 0

@@ -12,20 +12,25 @@ import (
 // The quantisers. Their outputs are packed, scales and, for two levels of scales, global, the amax. A block ends where a row, a column
 // or an expert's rows do, whole or not.
 var (
-	quantScaled = map[lowp.Format]*device.Kernel{
-		lowp.E4M3: {Name: "quantise.e4m3", Run: runQuantScaled},
-		lowp.E5M2: {Name: "quantise.e5m2", Run: runQuantScaled},
+	scaledIn, scaled = device.Names("x scale?"), device.Names("packed scales")
+	quantScaled      = map[lowp.Format]*device.Kernel{
+		lowp.E4M3: {Name: "quantise.e4m3", In: scaledIn, Out: scaled, Run: runQuantScaled},
+		lowp.E5M2: {Name: "quantise.e5m2", In: scaledIn, Out: scaled, Run: runQuantScaled},
 	}
 	// By the rule of scales, which another library may have otherwise.
-	quantMXRows    = [2]*device.Kernel{planned("quantise.mx.rows", "rule=up|floor", runMXRows), planned("quantise.mx.rows", "rule=floor|up", runMXRows)}
-	quantMXColumns = [2]*device.Kernel{planned("quantise.mx.columns", "rule=up|floor", runMXColumns), planned("quantise.mx.columns", "rule=floor|up", runMXColumns)}
-	quantNVRows    = &device.Kernel{Name: "quantise.nvfp4.rows", Run: runNVRows}
-	quantNVSquare  = &device.Kernel{Name: "quantise.nvfp4.square", Run: runNVSquare}
-	quantNVColumns = &device.Kernel{Name: "quantise.nvfp4.columns", Fixed: reduce.MustPlan("hadamard:seq/fp32"), Run: runNVColumns}
+	quantMXRows    = byRule(device.Kernel{Name: "quantise.mx.rows", In: device.Names("x"), Out: scaled, Run: runMXRows})
+	quantMXColumns = byRule(device.Kernel{Name: "quantise.mx.columns", In: device.Names("x offsets?"), Out: scaled, Run: runMXColumns})
+	quantNVRows    = &device.Kernel{Name: "quantise.nvfp4.rows", In: device.Names("x words?"), Out: device.Names("packed scales global"),
+		Run: runNVRows}
+	quantNVSquare  = &device.Kernel{Name: "quantise.nvfp4.square", In: device.Names("x"), Out: device.Names("packed scales global"), Run: runNVSquare}
+	quantNVColumns = &device.Kernel{Name: "quantise.nvfp4.columns", In: device.Names("x offsets? words?"), Out: device.Names("packed scales global"),
+		Fixed: reduce.MustPlan("hadamard:seq/fp32"), Run: runNVColumns}
 )
 
-func planned(name, plan string, run func(*device.Call)) *device.Kernel {
-	return &device.Kernel{Name: name, Fixed: reduce.MustPlan(plan), Run: run}
+func byRule(k device.Kernel) [2]*device.Kernel {
+	up, floor := k, k
+	up.Fixed, floor.Fixed = reduce.MustPlan("rule=up|floor"), reduce.MustPlan("rule=floor|up")
+	return [2]*device.Kernel{&up, &floor}
 }
 
 func mxRule(c *device.Call) kernel.MXRule {
@@ -33,16 +38,6 @@ func mxRule(c *device.Call) kernel.MXRule {
 		return kernel.MXFloor
 	}
 	return kernel.MXUp
-}
-
-// has tells whether the Call reads a tensor of that name.
-func has(c *device.Call, name string) bool {
-	for i := range c.In {
-		if c.In[i].Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // groups are runs of rows with blocks of their own: of experts, and otherwise one.
@@ -64,7 +59,7 @@ func groupsOf(t *device.Tensor, offsets []int32) groups {
 }
 
 func offsets(c *device.Call) []int32 {
-	if has(c, "offsets") {
+	if c.Has("offsets") {
 		return c.Input("offsets").I32()
 	}
 	return nil
@@ -136,12 +131,12 @@ func unused(f lowp.Format, y []float32) {
 func runQuantScaled(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	x, codes, inverses := c.In[0].F32(), c.Out[0].Tensor, c.Out[1].F32()
+	x, codes, inverses := c.Input("x").F32(), c.Output("packed"), c.Output("scales").F32()
 	part := len(x) / max(len(inverses), 1)
 	for i := range inverses {
 		of := x[i*part:][:part]
 		scale, inverse := float32(0), float32(0)
-		if has(c, "scale") {
+		if c.Has("scale") {
 			scale = c.Input("scale").F32()[0]
 			inverse = 1 / scale
 		} else {
@@ -157,27 +152,27 @@ func runQuantScaled(c *device.Call) {
 func runMXRows(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	x, cols := c.In[0].Tensor, c.In[0].Cols()
+	x, cols := c.Input("x"), c.Input("x").Cols()
 	wide := blocks(cols, kernel.MXBlock) * kernel.MXBlock
 	in := s.pad(x.F32(), cols, wide)
 	codes, scales := grow(&s.codes, len(in)), grow(&s.scales, len(in)/kernel.MXBlock)
 	kernel.QuantiseMXRows(codes, scales, in, mxRule(c))
-	s.values(lowp.E4M3, c.Out[0].F32(), codes, cols, wide)
-	decodeEach(lowp.E8M0, c.Out[1].F32(), scales)
+	s.values(lowp.E4M3, c.Output("packed").F32(), codes, cols, wide)
+	decodeEach(lowp.E8M0, c.Output("scales").F32(), scales)
 }
 
 func runMXColumns(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	x, d := c.In[0].Tensor, c.In[0].Cols()
-	g, to := groupsOf(x, offsets(c)), c.Out[1].F32()
+	x, d := c.Input("x"), c.Input("x").Cols()
+	g, to := groupsOf(x, offsets(c)), c.Output("scales").F32()
 	for i := range g.n {
 		lo, hi := g.rows(i)
 		n := blocks(hi-lo, kernel.MXBlock)
 		in := s.pad(x.F32()[lo*d:hi*d], (hi-lo)*d, n*kernel.MXBlock*d)
 		codes, scales := grow(&s.codes, len(in)), grow(&s.scales, n*d)
 		kernel.QuantiseMXColumns(codes, scales, in, d, mxRule(c))
-		lowp.E4M3.DecodeScaled(c.Out[0].F32()[lo*d:hi*d], codes, 1)
+		lowp.E4M3.DecodeScaled(c.Output("packed").F32()[lo*d:hi*d], codes, 1)
 		decodeEach(lowp.E8M0, to, scales)
 		to = to[n*d:]
 	}

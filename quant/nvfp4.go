@@ -8,7 +8,7 @@ import (
 
 // roundedBy are the words by which padded rows are rounded; nil: to nearest.
 func roundedBy(c *device.Call, s *scratch, cols, wide int) []uint32 {
-	if !has(c, "words") {
+	if !c.Has("words") {
 		return nil
 	}
 	w := c.Input("words").I32()
@@ -25,22 +25,22 @@ func roundedBy(c *device.Call, s *scratch, cols, wide int) []uint32 {
 func runNVRows(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	x, cols := c.In[0].Tensor, c.In[0].Cols()
+	x, cols := c.Input("x"), c.Input("x").Cols()
 	wide := blocks(cols, kernel.NVBlock) * kernel.NVBlock
 	in := s.pad(x.F32(), cols, wide)
 	amax := kernel.Amax(in)
 	codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/kernel.NVBlock)
 	kernel.QuantiseNVFP4(codes, scales, in, kernel.NVTensorScale(amax), roundedBy(c, s, cols, wide))
-	s.values(lowp.E2M1, c.Out[0].F32(), codes, cols, wide)
-	decodeEach(lowp.E4M3, c.Out[1].F32(), scales)
-	c.Out[2].F32()[0] = amax
+	s.values(lowp.E2M1, c.Output("packed").F32(), codes, cols, wide)
+	decodeEach(lowp.E4M3, c.Output("scales").F32(), scales)
+	c.Output("global").F32()[0] = amax
 }
 
 func runNVSquare(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	x, d := c.In[0].Tensor, c.In[0].Cols()
-	g, to := groupsOf(x, nil), c.Out[1].F32()
+	x, d := c.Input("x"), c.Input("x").Cols()
+	g, to := groupsOf(x, nil), c.Output("scales").F32()
 	wide, high := blocks(d, kernel.NVBlock)*kernel.NVBlock, blocks(g.each, kernel.NVBlock)*kernel.NVBlock
 	for i := range g.n {
 		lo, hi := g.rows(i)
@@ -56,10 +56,10 @@ func runNVSquare(c *device.Call) {
 		}
 		codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/kernel.NVBlock/kernel.NVBlock)
 		kernel.QuantiseNVFP4Square(codes, scales, in, wide, kernel.NVTensorScale(amax))
-		s.values(lowp.E2M1, c.Out[0].F32()[lo*d:hi*d], codes, d, wide)
+		s.values(lowp.E2M1, c.Output("packed").F32()[lo*d:hi*d], codes, d, wide)
 		decodeEach(lowp.E4M3, to, scales)
 		to = to[len(scales):]
-		c.Out[2].F32()[i] = amax
+		c.Output("global").F32()[i] = amax
 	}
 }
 
@@ -68,7 +68,7 @@ func runNVSquare(c *device.Call) {
 func runNVColumns(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	x, d := c.In[0].Tensor, c.In[0].Cols()
+	x, d := c.Input("x"), c.Input("x").Cols()
 	g, size := groupsOf(x, offsets(c)), 0
 	for i := range g.n {
 		lo, hi := g.rows(i)
@@ -79,14 +79,14 @@ func runNVColumns(c *device.Call) {
 	codes, scales := grow(&s.codes, size/2), grow(&s.scales, size/kernel.NVBlock)
 	kernel.QuantiseNVFP4(codes, scales, all, kernel.NVTensorScale(amax), wordsByColumns(c, s, d, size, g))
 	lowp.E2M1.DecodeScaled(all, codes, 1)
-	to := c.Out[1].F32()
+	to := c.Output("scales").F32()
 	for i := range g.n {
 		lo, hi := g.rows(i)
 		n := blocks(hi-lo, kernel.NVBlock)
 		for j := range d {
 			row := all[j*n*kernel.NVBlock:]
 			for r := lo; r < hi; r++ {
-				c.Out[0].F32()[r*d+j] = row[r-lo]
+				c.Output("packed").F32()[r*d+j] = row[r-lo]
 			}
 			for b := range n {
 				to[b*d+j] = lowp.E4M3.Decode(uint32(scales[j*n+b]))
@@ -95,7 +95,7 @@ func runNVColumns(c *device.Call) {
 		all, scales, to = all[n*kernel.NVBlock*d:], scales[n*d:], to[n*d:]
 	}
 	unused(lowp.E4M3, to)
-	c.Out[2].F32()[0] = amax
+	c.Output("global").F32()[0] = amax
 }
 
 // transformed are the groups' columns, one after another, multiplied block by block.
@@ -131,7 +131,7 @@ func (s *scratch) transformed(c *device.Call, x []float32, d, size int, g groups
 
 // wordsByColumns are the words of elements where these lie in the groups' columns; nil: to nearest.
 func wordsByColumns(c *device.Call, s *scratch, d, size int, g groups) []uint32 {
-	if !has(c, "words") {
+	if !c.Has("words") {
 		return nil
 	}
 	w, words := c.Input("words").I32(), grow(&s.words, size)

@@ -224,9 +224,9 @@ func (q *Weight) words(d *device.Device, label string, x *device.Tensor) *device
 func quantise(d *device.Device, label string, k *device.Kernel, x, offsets, words, scale *device.Tensor, codes, scales lowp.Format, extents ...int) Packed {
 	c := d.Open(label, k)
 	c.Read("x", x)
-	readIf(c, "offsets", offsets)
-	readIf(c, "words", words)
-	readIf(c, "scale", scale)
+	c.ReadIf("offsets", offsets)
+	c.ReadIf("words", words)
+	c.ReadIf("scale", scale)
 	p := Packed{Codes: c.Write("packed", codes, x.Shape()...)}
 	p.Scales = c.Write("scales", scales, extents...)
 	if codes == lowp.E2M1 {
@@ -236,19 +236,13 @@ func quantise(d *device.Device, label string, k *device.Kernel, x, offsets, word
 	return p
 }
 
-func readIf(c *device.Call, name string, t *device.Tensor) {
-	if t != nil {
-		c.Read(name, t)
-	}
-}
-
 func packedOf(c *device.Call) Packed {
 	if c == nil {
 		panic("quant: the forward has not quantised what the backward reads")
 	}
-	p := Packed{Codes: c.Out[0].Tensor, Scales: c.Out[1].Tensor}
-	if len(c.Out) > 2 {
-		p.Global = c.Out[2].Tensor
+	p := Packed{Codes: c.Output("packed"), Scales: c.Output("scales")}
+	if p.Codes.Format == lowp.E2M1 {
+		p.Global = c.Output("global")
 	}
 	return p
 }

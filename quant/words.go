@@ -14,8 +14,9 @@ type Words struct {
 }
 
 var (
-	streamWords = &device.Kernel{Name: "words", Run: runStreamWords}
-	keyedWords  = &device.Kernel{Name: "words.indexed", Run: runKeyedWords}
+	streamWords = &device.Kernel{Name: "words", In: device.Names("stream"), Scalars: device.Names("n"), Out: device.Names("words stream"),
+		Run: runStreamWords}
+	keyedWords = &device.Kernel{Name: "words.indexed", Scalars: device.Names("seed.high seed.low n"), Out: device.Names("words"), Run: runKeyedWords}
 )
 
 func (w *Words) draw(d *device.Device, label string, x *device.Tensor) *device.Tensor {
@@ -42,9 +43,9 @@ func writeWords(c *device.Call, x *device.Tensor) *device.Tensor {
 }
 
 func runStreamWords(c *device.Call) {
-	s := nn.ReadState("", c.In[0].Tensor)
-	fillWords(c.Out[0].I32(), s)
-	nn.WriteState(s, c.Out[1].Tensor)
+	s := nn.ReadState("", c.Input("stream"))
+	fillWords(c.Output("words").I32(), s)
+	nn.WriteState(s, c.Output("stream"))
 }
 
 // runKeyedWords draws from a stream keyed by the Call's place: which tokens a block holds depends on the layout, and so does
@@ -53,7 +54,7 @@ func runKeyedWords(c *device.Call) {
 	at, seed := c.ID.At, uint64(c.Scalar("seed.high"))<<32|uint64(c.Scalar("seed.low"))
 	s := rng.New(seed, "sr")
 	s.Seek(seed, c.Key(), uint64(c.ID.Step), uint64(c.ID.Micro), uint64(at.PP), uint64(at.DP), uint64(at.TP), uint64(at.CP), uint64(at.EP))
-	fillWords(c.Out[0].I32(), s)
+	fillWords(c.Output("words").I32(), s)
 }
 
 func fillWords(words []int32, s *rng.Stream) {
