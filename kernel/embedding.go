@@ -6,19 +6,10 @@ import (
 	"firstbit/libm"
 )
 
-// Embedding looks rows up: y[i] = w[ids[i]].
+// Embedding looks rows up: y[i] = w[ids[i]], absent (−0) for an id outside the rows that are here, which lies elsewhere.
 //
 // Shapes: w (V,D), ids (rows) → y (rows,D).
 func Embedding[T libm.Float](y, w []T, ids []int32, d int) {
-	for i, id := range ids {
-		copy(y[i*d:][:d], w[int(id)*d:][:d])
-	}
-}
-
-// EmbeddingPart is Embedding in a table of which only some rows are here: what lies elsewhere is absent, −0.
-//
-// Shapes: w (V,D), ids (rows) → y (rows,D). An id outside the V rows lies elsewhere.
-func EmbeddingPart[T libm.Float](y, w []T, ids []int32, d int) {
 	for i, id := range ids {
 		if at := int(id) * d; at >= 0 && at < len(w) {
 			copy(y[i*d:][:d], w[at:][:d])

@@ -10,16 +10,12 @@ import "firstbit/libm"
 // Units:   nats.
 // Reduces: V, by f.
 func CrossEntropy[T libm.Float](loss, lse, logits []T, targets []int32, v int, f Fold) {
-	need(f, v)
-	e := borrow[T](v)
-	defer giveBack(e)
-	for i, target := range targets {
-		row := logits[i*v:][:v]
-		lse[i] = logSumExp(*e, row, f)
-		loss[i] = 0
-		if target >= 0 {
-			loss[i] = lse[i] - row[target]
-		}
+	var m, sum, target [1]T
+	for i := range targets {
+		row, id := logits[i*v:][:v], targets[i:i+1]
+		RowMax(m[:], row, v)
+		CrossEntropyPart(sum[:], target[:], row, m[:], id, v, 0, f)
+		CrossEntropyJoin(loss[i:i+1], lse[i:i+1], m[:], sum[:], target[:], id)
 	}
 }
 

@@ -97,10 +97,8 @@ func (a *Attention) attentionBackward(dev *device.Device, do *device.Tensor) (dq
 	c.Read("v", a.v)
 	c.Read("probs", a.probs)
 	a.scalars(c)
-	format, partial := a.k.Format, a.k.Format
-	if a.CP.Size() > 1 {
-		partial = nn.MasterFormat(format)
-	}
+	format := a.k.Format
+	partial := nn.PartialFormat(format, a.CP.Size())
 	dq = c.Write("dq", a.q.Format, a.q.Shape()...)
 	dk = c.Write("dk", partial, a.k.Shape()...)
 	dv = c.Write("dv", partial, a.v.Shape()...)

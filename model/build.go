@@ -73,14 +73,9 @@ func (w *Weights) Piece(i int) *Model {
 
 // head is a head with activations of its own.
 func (m *Model) head() Head {
-	h := Head{W: m.Embed.W, TP: m.rank.TP()}
+	h := Head{W: m.Embed.W, TP: m.rank.TP(), CP: m.rank.CP()}
 	if !m.Tied {
 		h.W = m.part("head.w", weight, []int{m.Vocab, m.Width}, m.tp(0))
-	}
-	if cp := m.rank.CP(); cp.Size() > 1 {
-		h.Join = func(dev *device.Device, label string, sum *device.Tensor) *device.Tensor {
-			return cp.AllReduce(dev, label, sum)
-		}
 	}
 	return h
 }

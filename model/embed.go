@@ -25,8 +25,6 @@ var (
 		Run: runLocalIDs}
 	embedding = &device.Kernel{Name: "embedding", In: device.Names("w ids"), Out: device.Names("y"),
 		Run: device.Width(runEmbedding[float32], runEmbedding[float64])}
-	embeddingPart = &device.Kernel{Name: "embedding", In: device.Names("w ids"), Out: device.Names("y"),
-		Run: device.Width(runEmbeddingPart[float32], runEmbeddingPart[float64])}
 	embeddingBackward = &device.Kernel{Name: "embedding.bwd", In: device.Names("dy ids"), Out: device.Names("dw"),
 		Fixed: reduce.MustPlan("tokens:seq/fp32; cut=present|all"),
 		Fast:  reduce.MustPlan("tokens:arrival/fp32; cut=present|all"), Tokens: "tokens", Canonical: reduce.MustPlan("cut=all"),
@@ -35,22 +33,20 @@ var (
 
 // Forward looks the ids up. Each row is on one rank and absent from the others.
 func (e *Embedding) Forward(dev *device.Device, ids *device.Tensor) *device.Tensor {
-	e.ids = ids
-	k, f := embedding, e.W.W.Format
-	if e.TP.Size() > 1 {
-		k, f = embeddingPart, nn.MasterFormat(f)
-		e.ids = e.local(dev, ids)
-	}
-	c := dev.Open("embed", k)
+	e.ids = e.local(dev, ids)
+	c := dev.Open("embed", embedding)
 	c.Read("w", e.W.W)
 	c.Read("ids", e.ids)
-	y := c.Write("y", f, ids.Len(), e.W.W.Cols())
+	y := c.Write("y", nn.PartialFormat(e.W.W.Format, e.TP.Size()), ids.Len(), e.W.W.Cols())
 	c.Do()
 	return e.TP.Scatter(dev, "embed.scatter", y, 1, e.W.W.Format)
 }
 
 // local counts the ids from the first row of the rank's part.
 func (e *Embedding) local(dev *device.Device, ids *device.Tensor) *device.Tensor {
+	if e.TP.Size() == 1 {
+		return ids
+	}
 	c := dev.Open("embed.ids", localIDs)
 	c.Read("ids", ids)
 	c.ReadScalar("first", float64(e.TP.Index*e.W.W.Rows()))
@@ -77,11 +73,6 @@ func (e *Embedding) Backward(dev *device.Device, dy *device.Tensor) {
 func runEmbedding[T libm.Float](c *device.Call) {
 	w := c.Input("w")
 	kernel.Embedding(device.Out[T](c, "y"), device.Data[T](w), c.Input("ids").I32(), w.Cols())
-}
-
-func runEmbeddingPart[T libm.Float](c *device.Call) {
-	w := c.Input("w")
-	kernel.EmbeddingPart(device.Out[T](c, "y"), device.Data[T](w), c.Input("ids").I32(), w.Cols())
 }
 
 func runEmbeddingBackward[T libm.Float](c *device.Call) {

@@ -17,9 +17,7 @@ import (
 type Head struct {
 	W  *nn.Param // (V/tp,D); the embedding's when tied
 	TP parallel.Member
-
-	// Join adds the sum of the losses over the ranks that share its sequences; nil: that waits for the end of the step.
-	Join func(dev *device.Device, label string, sum *device.Tensor) *device.Tensor
+	CP parallel.Member // the ranks that share its sequences, over which losses meet before microbatches do
 
 	x, logits, lse, targets *device.Tensor // of all rows
 }
@@ -54,10 +52,7 @@ func (h *Head) Forward(dev *device.Device, x, targets *device.Tensor) *device.Te
 	c.Read("loss", loss)
 	sum := c.Write("sum", f, 1)
 	c.Do()
-	if h.Join != nil {
-		sum = h.Join(dev, "loss_sum.join", sum)
-	}
-	return sum
+	return h.CP.AllReduce(dev, "loss_sum.join", sum)
 }
 
 // losses is every row's loss; it keeps lse.

@@ -73,12 +73,7 @@ var denseLayers = map[string]denseLayer{
 
 // vocabulary is the embedding right under the head: its y is the loss, its dx what reaches the embedding.
 func vocabulary(embed, head *nn.Param, r parallel.Rank, b int, rows []int) network {
-	e, h := &Embedding{W: embed, TP: r.TP()}, &Head{W: head, TP: r.TP()}
-	if r.CP().Size() > 1 {
-		h.Join = func(dev *device.Device, label string, sum *device.Tensor) *device.Tensor {
-			return r.CP().AllReduce(dev, label, sum)
-		}
-	}
+	e, h := &Embedding{W: embed, TP: r.TP()}, &Head{W: head, TP: r.TP(), CP: r.CP()}
 	ids, targets := device.NewTensor(lowp.INT32, b, len(rows)/b), device.NewTensor(lowp.INT32, b, len(rows)/b)
 	for i, row := range rows {
 		ids.I32()[i], targets.I32()[i] = int32(row*row%13*21%shareV), int32(row*37%shareV)

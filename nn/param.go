@@ -73,6 +73,14 @@ func NewPart(name string, f lowp.Format, decay bool, shape []int, cuts ...state.
 	return p
 }
 
+// PartialFormat is the format in which each of so many ranks has its part of a sum that is kept in f: what one rank has is the sum.
+func PartialFormat(f lowp.Format, ranks int) lowp.Format {
+	if ranks == 1 {
+		return f
+	}
+	return MasterFormat(f)
+}
+
 // MasterFormat is the format of masters, gradients and optimizer state beside weights in f.
 func MasterFormat(f lowp.Format) lowp.Format {
 	if f == lowp.FP64 {

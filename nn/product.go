@@ -61,10 +61,7 @@ func (p Product) In(f lowp.Format) Product {
 
 // Over is a rank's part of the product where tensor parallelism cuts k over so many ranks; a partial sum is kept at master width.
 func (p Product) Over(shards int) Product {
-	p.Shards = shards
-	if shards > 1 {
-		p.Format = MasterFormat(p.Format)
-	}
+	p.Shards, p.Format = shards, PartialFormat(p.Format, shards)
 	return p
 }
 

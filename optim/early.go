@@ -2,10 +2,8 @@ package optim
 
 import (
 	"firstbit/device"
-	"firstbit/lowp"
 	"firstbit/nn"
 	"firstbit/parallel"
-	"firstbit/reduce"
 )
 
 // early sends a bucket's gradients as soon as the last of them is there, while others are still computed, and waits for
@@ -64,16 +62,7 @@ func (e *early) send(b *Bucket) {
 	e.sent[b] = b.group.StartReduceScatter(e.dev, b.label, b.grads)
 }
 
-var completionKernel = &device.Kernel{Name: "completion", Scalars: device.Names("buckets"), Out: device.Names("order"),
-	Fixed: reduce.MustPlan("buckets:seq/fp32"), Fast: reduce.MustPlan("buckets:arrival/fp32"),
-	Run: runCompletion}
-
-func runCompletion(c *device.Call) {
-	order := c.Output("order").I32()
-	for i, b := range c.Order("buckets", len(order)).Tree(len(order)).Leaves() {
-		order[i] = int32(b)
-	}
-}
+var completion = parallel.NewCompletion("buckets", "buckets", true)
 
 // finish sends what was not, and waits for all.
 func (e *early) finish(dev *device.Device) {
@@ -89,11 +78,7 @@ func (e *early) finish(dev *device.Device) {
 	if len(e.Buckets) == 0 {
 		return
 	}
-	c := dev.Open("completion", completionKernel)
-	c.ReadScalar("buckets", float64(len(e.Buckets)))
-	order := c.Write("order", lowp.INT32, len(e.Buckets))
-	c.Do()
-	for _, i := range order.I32() {
+	for _, i := range completion.Of(dev, "completion", len(e.Buckets), nil) {
 		b := e.Buckets[i]
 		b.land(e.sent[b].Wait())
 		e.sent[b], e.missing[b] = nil, len(b.Params)

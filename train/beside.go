@@ -5,10 +5,8 @@ import (
 	"iter"
 
 	"firstbit/device"
-	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/parallel"
-	"firstbit/reduce"
 )
 
 // Where a stage does forwards and backwards in turn, with overlap one of each goes on beside the other: the forward lets the backward run
@@ -84,16 +82,9 @@ func (t *Trainer) meanwhile() {
 	t.dev.At(step, micro, phase)
 }
 
-// receiveKernel is the order in which what a forward and a backward beside it are sent is waited for: a choice that changes no bit, since each
+// receives is the order in which what a forward and a backward beside it are sent is waited for: a choice that changes no bit, since each
 // has a place of its own. Neither is sent because of what the other does, so either may be the first.
-var receiveKernel = &device.Kernel{Name: "completion", Scalars: device.Names("receives"), Out: device.Names("order"),
-	Fixed: reduce.MustPlan("receives:seq/fp32"), Fast: reduce.MustPlan("receives:arrival/fp32"), Run: runReceives}
-
-func runReceives(c *device.Call) {
-	for i, which := range c.Order("receives", 2).Tree(2).Leaves() {
-		c.Output("order").I32()[i] = int32(which)
-	}
-}
+var receives = parallel.NewCompletion("receives", "receives", true)
 
 // complete posts both receives of a pair and waits for them, where both are sent something.
 func (t *Trainer) complete(f parallel.Step, lane int, b parallel.Step) {
@@ -110,11 +101,8 @@ func (t *Trainer) complete(f parallel.Step, lane int, b parallel.Step) {
 		wait[i] = t.rank.PP().Post(t.dev.Lane(a.lane).In("pipeline"), chunkLabels.At(a.Index), from, t.weights.Format(), shape...)
 	}
 	t.dev.At(t.step, f.Micro, device.Fwd)
-	c := t.dev.In("pipeline").Open(chunkLabels.At(forward.Index)+".completion", receiveKernel)
-	c.ReadScalar("receives", 2)
-	order := c.Write("order", lowp.INT32, 2)
-	c.Do()
-	for _, i := range order.I32() {
+	label := chunkLabels.At(forward.Index) + ".completion"
+	for _, i := range receives.Of(t.dev.In("pipeline"), label, len(pair), nil) {
 		t.dev.At(t.step, pair[i].micro, pair[i].phase)
 		t.beside.came[pair[i].phase] = wait[i]()
 	}

@@ -4,10 +4,8 @@ import (
 	"fmt"
 
 	"firstbit/device"
-	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/parallel"
-	"firstbit/reduce"
 )
 
 // piece is a run of layers of the rank's, with a lane for every microbatch that is under way in it: forward, and not yet backward.
@@ -41,10 +39,9 @@ func (p *piece) leave(micro int) int {
 	return lane
 }
 
-// completionKernel is the order in which microbatches complete: gradients, and losses as they are reported, add up
+// microCompletion is the order in which microbatches complete: gradients, and losses as they are reported, add up
 // in it. It is a choice as where they overlap.
-var completionKernel = &device.Kernel{Name: "completion", Scalars: device.Names("microbatches"), Out: device.Names("order"),
-	Fixed: reduce.MustPlan("micro:seq/fp32"), Run: runCompletion}
+var microCompletion = parallel.NewCompletion("micro", "microbatches", false)
 
 // completion lists the microbatches of a step as they complete.
 func (t *Trainer) completion() []int32 {
@@ -52,17 +49,13 @@ func (t *Trainer) completion() []int32 {
 		return onlyOne
 	}
 	t.dev.At(t.step, 0, device.Fwd)
-	c := t.dev.In("grads").Open("accumulate", completionKernel)
-	c.Among = t.together()
-	c.ReadScalar("microbatches", float64(t.Micro))
-	order := c.Write("order", lowp.INT32, t.Micro)
-	c.Do()
-	for _, micro := range order.I32() {
+	order := microCompletion.Of(t.dev.In("grads"), "accumulate", t.Micro, t.together())
+	for _, micro := range order {
 		if micro < 0 || int(micro) >= t.Micro {
 			panic(fmt.Sprintf("train: microbatch %d completes: must be from 0 to %d", micro, t.Micro-1))
 		}
 	}
-	return order.I32()
+	return order
 }
 
 // together is the place of all ranks that must take their microbatches in one order: those that share them, and those that
@@ -75,13 +68,6 @@ func (t *Trainer) together() *device.Coord {
 }
 
 var onlyOne = []int32{0}
-
-func runCompletion(c *device.Call) {
-	order := c.Output("order").I32()
-	for i, micro := range c.Order("micro", len(order)).Tree(len(order)).Leaves() {
-		order[i] = int32(micro)
-	}
-}
 
 // pipeline takes the microbatches of a step through the rank's pieces. In a pipeline their order is that of its stages, which must
 // agree on it.
