@@ -33,13 +33,14 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 	shared.addRanks(a, b)
 	r := &Report{Identical: true, Shared: &shared, Cut: cutText(a, b), ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
 		Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
+	inA, inB := heldIn(a), heldIn(b)
 	var found []*pair
 	for _, ra := range a.Ranks {
 		for _, rb := range b.Ranks {
 			if ra.Rank == rb.Rank {
 				ra.Records, rb.Records = w.of(ra.Records), w.of(rb.Records)
 				ra, rb, from := common(ra, rb)
-				ra.Records, rb.Records = r.cutAlike(ra.Records), r.cutAlike(rb.Records)
+				ra, rb = samePieces(ra, rb, inA, inB)
 				p := align(ra, rb, level)
 				p.window, p.resumed = w, w.steps[from]
 				found = append(found, p)

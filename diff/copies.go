@@ -1,58 +1,43 @@
 package diff
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 
 	"firstbit/trace"
 )
 
-// holding is a rank and a state.
-type holding struct {
-	rank  int
-	state string
-}
-
-// holdings says which set of ranks has the same part of a state as a rank has.
-type holdings struct {
-	sets  map[holding]string
-	known bool // run.json says; else states are compared where all ranks are one group
-	one   bool
-}
-
-func holders(t *trace.Trace) holdings {
-	h := holdings{sets: map[holding]string{}, known: t.Run.Replicas != nil, one: len(t.Run.Groups) == 1}
-	for _, ranks := range t.Run.Groups { // of several, order reaches nothing
-		h.one = h.one && len(ranks) >= len(t.Ranks)
-	}
-	for _, c := range t.Run.Replicas {
-		for n, ranks := range c.Ranks {
-			for _, rank := range ranks {
-				for _, state := range c.States {
-					h.sets[holding{rank, state}] = strconv.Itoa(n)
-				}
-			}
-		}
-	}
-	return h
-}
-
-// among names the ranks that must have the record's outputs; false: none must.
-func (h holdings) among(rec *trace.Record) (string, bool) {
+// among names the ranks that must have the record's outputs; false: none must, or, of a state, the trace does not say who.
+func among(rec *trace.Record) (string, bool) {
 	switch rec.Kind {
 	case "metric":
 		return "all", rec.Name != "state" // the fingerprint of a rank's own
 	case "state":
-		if h.known {
-			set, ok := h.sets[holding{rec.Rank, rec.Name}]
-			return set, ok
+		if rec.Place == nil || len(rec.Out) != 1 {
+			return "", false
 		}
-		own := strings.HasSuffix(rec.Name, ".m") || strings.HasSuffix(rec.Name, ".v") || strings.HasSuffix(rec.Name, ".master")
-		return "all", h.one && !own
+		return fmt.Sprint(*rec.Place, rec.Out[0].Shape), true // those with the same piece
 	case "collective":
 		return rec.Group, leavesCopies(rec)
 	}
 	return "", false
+}
+
+// notRecorded says of how many states the trace does not tell which piece of the whole a rank has; nil: it tells of all.
+func notRecorded(t *trace.Trace) *string {
+	n := 0
+	for _, rank := range t.Ranks {
+		for i := range rank.Records {
+			if r := &rank.Records[i]; r.Kind == "state" && r.Place == nil {
+				n++
+			}
+		}
+	}
+	if n == 0 || len(t.Ranks) < 2 {
+		return nil
+	}
+	text := fmt.Sprintf("which piece of a state a rank has, in %d records: these were not compared over the ranks", n)
+	return &text
 }
 
 // leavesCopies tells all-reduces and gathers from what gives every member something else. A trace that does not say what ran shows

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	"firstbit/parallel"
 	"firstbit/trace"
 )
 
 // A bucket size decides which gradients travel together. Where it differs, a Call that adds or gathers a bucket reads others in one run than in the
 // other, and a rank's part of an optimizer state is another part.
-
-const bucketField = "config.cluster.bucket"
 
 // clusterField tells whether a field of the configuration says how ranks are grouped.
 func clusterField(d Field) bool { return strings.HasPrefix(d.Field, "config.cluster.") }
@@ -72,25 +71,53 @@ func hasName(sigs []trace.Sig, name string) bool {
 	return false
 }
 
-// cutAlike leaves out the states that the two runs hold other parts of: there is nothing to compare.
-func (r *Report) cutAlike(records []trace.Record) []trace.Record {
-	if !r.differ(bucketField) {
-		return records
-	}
-	kept := records[:0:0]
-	for _, rec := range records {
-		if rec.Kind != "state" || !strings.HasSuffix(rec.Name, ".m") && !strings.HasSuffix(rec.Name, ".v") && !strings.HasSuffix(rec.Name, ".master") {
-			kept = append(kept, rec)
-		}
-	}
-	return kept
+// samePieces leaves out the states of which a rank has other pieces in the two runs: there is nothing to compare.
+func samePieces(ra, rb trace.Rank, a, b held) (x, y trace.Rank) {
+	x, y = ra, rb
+	x.Records, y.Records = alsoIn(b, rb.Records, ra.Records), alsoIn(a, ra.Records, rb.Records)
+	return x, y
 }
 
-func (r *Report) differ(field string) bool {
-	for _, d := range r.ConfigDifferences {
-		if d.Field == field {
-			return true
+// held are the states of which some rank of a trace has a piece.
+type held struct {
+	names map[string]bool
+	all   bool // all ranks are traced
+}
+
+func heldIn(t *trace.Trace) held {
+	h := held{names: map[string]bool{}}
+	l, err := parallel.ParseLayout(t.Run.Layout)
+	h.all = err != nil || len(t.Ranks) >= l.World()
+	for _, rank := range t.Ranks {
+		for i := range rank.Records {
+			if r := &rank.Records[i]; r.Kind == "state" {
+				h.names[r.Name] = true
+			}
 		}
 	}
-	return false
+	return h
+}
+
+// alsoIn leaves out the states of which a rank has another piece in another run, or has none there while other ranks have.
+func alsoIn(other held, there, records []trace.Record) []trace.Record {
+	shown := map[trace.Key]*trace.Record{}
+	for i := range there {
+		if there[i].Kind == "state" {
+			shown[there[i].Key()] = &there[i]
+		}
+	}
+	kept := records[:0:0]
+	for i := range records {
+		r := &records[i]
+		o := shown[r.Key()]
+		switch {
+		case r.Kind != "state" || r.Place == nil:
+		case o != nil && o.Role == r.Role && o.Place != nil && !r.SamePiece(o):
+			continue
+		case o == nil && r.Role.Sharded() && (other.names[r.Name] || !other.all):
+			continue
+		}
+		kept = append(kept, *r)
+	}
+	return kept
 }

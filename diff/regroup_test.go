@@ -79,3 +79,40 @@ func TestRegroupedCollective(t *testing.T) {
 	r = compareRanks(t, run(0, [2]string{"1", "2"}), gone)
 	require.Empty(t, paths(r))
 }
+
+// States of which a rank has another piece, or another rank has it, are not compared; those of the same piece are, and one that nobody has is missing.
+func TestOtherPiecesAreNotCompared(t *testing.T) {
+	run := func(pieces ...map[string]int) *trace.Trace { // by rank: where a state's piece begins
+		var ranks [][]trace.Record
+		for rank, has := range pieces {
+			records := []trace.Record{}
+			for _, name := range []string{"a.m", "b.m"} {
+				if lo, ok := has[name]; ok {
+					records = append(records, piece(rec("state", "state", name, nil, l("value="+name+string(rune('0'+lo)))), lo))
+				}
+			}
+			ranks = append(ranks, append(records, op("x", "w=1", string(rune('0'+rank)))))
+		}
+		return oneTrace("op", ranks...)
+	}
+	compare := func(a, b *trace.Trace) *Report {
+		a.Run.Layout, b.Run.Layout = "dp=2", "dp=2"
+		r, err := Compare(a, b)
+		require.NoError(t, err)
+		return r
+	}
+	whole := run(map[string]int{"a.m": 0}, map[string]int{"b.m": 0})
+	require.True(t, compare(whole, run(map[string]int{"a.m": 0}, map[string]int{"b.m": 0})).Identical)
+	require.True(t, compare(whole, run(map[string]int{"b.m": 0}, map[string]int{"a.m": 0})).Identical, "elsewhere")
+	require.True(t, compare(whole, run(map[string]int{"a.m": 0, "b.m": 4}, map[string]int{"b.m": 0})).Identical, "cut")
+	require.Equal(t, "missing", compare(whole, run(map[string]int{"a.m": 0}, map[string]int{})).First.Verdict, "nobody has it")
+	one := run(map[string]int{"b.m": 0})
+	require.True(t, compare(run(map[string]int{"a.m": 0}), one).Identical, "the other rank is not traced")
+	changed := run(map[string]int{"a.m": 0}, map[string]int{"b.m": 0})
+	changed.Ranks[1].Records[0].Out[0].Digest = "other"
+	require.Equal(t, "b.m", compare(whole, changed).First.Name, "the same piece")
+	for i := range changed.Ranks[1].Records {
+		changed.Ranks[1].Records[i].Place = nil
+	}
+	require.Equal(t, "b.m", compare(whole, changed).First.Name, "it is not recorded that it is another")
+}

@@ -8,7 +8,8 @@ import (
 )
 
 // Replicas checks one trace against itself. What must be equal: a recomputed activation and the forward's; what a rank received and what
-// the other sent; what all-reduces and gathers leave on the ranks of their group; states, on the ranks that have the same part of them, as run.json says; and metrics, on all.
+// the other sent; what all-reduces and gathers leave on the ranks of their group; states, on the ranks that have the same
+// piece of them, as their records say; and metrics, on all.
 // Where most ranks agree, the others are at fault; between as many the first rank is believed.
 func Replicas(t *trace.Trace) (*Report, error) {
 	level, err := trace.ParseLevel(t.Run.Level)
@@ -36,6 +37,7 @@ func Replicas(t *trace.Trace) (*Report, error) {
 		}
 	}
 	r.Steps = len(steps)
+	r.NotRecorded = notRecorded(t)
 	for _, copies := range replicas(t) {
 		outvoted(t, copies, note)
 	}
@@ -147,11 +149,10 @@ func replicas(t *trace.Trace) [][]spot {
 	}
 	var all [][]spot
 	at := map[copied]int{}
-	held := holders(t)
 	for l := range t.Ranks {
 		for i := range t.Ranks[l].Records {
 			rec := &t.Ranks[l].Records[i]
-			among, ok := held.among(rec)
+			among, ok := among(rec)
 			if !ok {
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/state"
 	"firstbit/trace"
 )
 
@@ -26,7 +27,7 @@ func TestReplicasOfOneTrace(t *testing.T) {
 	}
 	rank := func(weight, own, sum, shard string) []trace.Record {
 		return []trace.Record{
-			rec("state", "state", "embed.w", nil, l("value="+weight)), rec("state", "state", "embed.w.m", nil, l("value="+own)),
+			piece(rec("state", "state", "embed.w", nil, l("value="+weight)), 0), rec("state", "state", "embed.w.m", nil, l("value="+own)),
 			rec("op", "l", "x", nil, l("y="+own)), // its own data
 			numel(rec("collective", "grads", "bucket.0", l("x="+own), l("y="+shard)), 8, 2),
 			numel(rec("collective", "grad_norm", "all", l("x="+own), l("y="+sum)), 1, 1),
@@ -82,28 +83,40 @@ func TestRecomputationsOfOneTrace(t *testing.T) {
 	require.Equal(t, "narrow", r.First.Verdict)
 }
 
-// What run.json says of copies is what is compared: no more, no less.
-func TestCopiesAreThoseOfTheSamePart(t *testing.T) {
-	run := func(norm, part [4]string, replicas []trace.Copies) *Report {
+// piece is a record of a state of eight elements of which a rank has those from lo on.
+func piece(r trace.Record, lo int) trace.Record {
+	r.Role, r.Of, r.Place = state.FirstMoment, "w", &state.Place{Whole: []int{8}, Lo: lo}
+	return r
+}
+
+// Ranks that have the same piece of a state have copies, and no others. Where a trace does not say who has what, nothing is compared, which it says.
+func TestCopiesAreThoseOfTheSamePiece(t *testing.T) {
+	run := func(norm, part [4]string, lo [4]int) *Report {
 		ranks := make([][]trace.Record, 4)
 		for i := range ranks {
 			ranks[i] = []trace.Record{rec("state", "state", "norm.w", nil, l("value="+norm[i])), rec("state", "state", "wq", nil, l("value="+part[i]))}
+			if lo != ([4]int{}) {
+				ranks[i][0], ranks[i][1] = piece(ranks[i][0], 0), piece(ranks[i][1], lo[i])
+			}
 		}
-		one := oneTrace("op", ranks...)
-		one.Run.Replicas = replicas
-		r, err := Replicas(one)
+		r, err := Replicas(oneTrace("op", ranks...))
 		require.NoError(t, err)
 		return r
 	}
-	table := []trace.Copies{{States: []string{"norm.w"}, Ranks: [][]int{{0, 1, 2, 3}}}, {States: []string{"wq"}, Ranks: [][]int{{0, 2}, {1, 3}}}}
+	places := [4]int{0, 4, 0, 4}
 	same := [4]string{"n", "n", "n", "n"}
-	require.True(t, run(same, [4]string{"a", "b", "a", "b"}, table).Identical)
-	require.False(t, run(same, [4]string{"a", "b", "a", "b"}, nil).Identical, "an old trace of data-parallel ranks")
-	r := run(same, [4]string{"a", "b", "a", "c"}, table)
+	r := run(same, [4]string{"a", "b", "a", "b"}, places)
+	require.True(t, r.Identical)
+	require.Nil(t, r.NotRecorded)
+	require.False(t, run(same, [4]string{"a", "b", "a", "b"}, [4]int{4, 4, 4, 4}).Identical, "all have one piece")
+	r = run(same, [4]string{"a", "b", "a", "b"}, [4]int{})
+	require.True(t, r.Identical)
+	require.Contains(t, *r.NotRecorded, "in 8 records")
+	r = run(same, [4]string{"a", "b", "a", "c"}, places)
 	require.Equal(t, "wq", r.First.Name)
 	require.Equal(t, 3, r.First.Rank)
 	require.Contains(t, r.Evidence[0], "nothing tells which is right")
-	r = run([4]string{"n", "m", "n", "n"}, [4]string{"a", "b", "a", "b"}, table)
+	r = run([4]string{"n", "m", "n", "n"}, [4]string{"a", "b", "a", "b"}, places)
 	require.Equal(t, "norm.w", r.First.Name)
 	require.Equal(t, 1, r.First.Rank)
 	require.Contains(t, r.Evidence[0], "most of 4")

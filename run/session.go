@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
 
@@ -25,7 +24,6 @@ type session struct {
 	device  *device.Device
 	trainer *train.Trainer
 	tracer  *trace.Tracer // nil: no trace
-	parts   map[string]uint64
 	outcome *Outcome
 	anew    []string // random streams that no checkpoint had
 }
@@ -90,7 +88,6 @@ func (s *Spec) steps(world *parallel.World, corpus *data.Corpus, out *outputs, r
 	if len(s.Faults) > 0 {
 		world.Crash = func(rank int, p any) error { return crashed(ranks[rank], p) }
 	}
-	var ready atomic.Int64
 	gate := newGate(s.Interrupt)
 	return world.Run(func(r parallel.Rank) error {
 		run, err := s.begin(r.Index, out.tracer(r.Index))
@@ -99,11 +96,6 @@ func (s *Spec) steps(world *parallel.World, corpus *data.Corpus, out *outputs, r
 		}
 		if err := run.assemble(s, r, corpus); err != nil {
 			return err
-		}
-		if ready.Add(1) == int64(len(ranks)) && out.trace != nil { // the last to come sees all
-			if err := out.trace.Held(held(ranks)); err != nil {
-				return err
-			}
 		}
 		return run.loop(s, r.Index, out.saver, gate)
 	})
@@ -176,7 +168,6 @@ func (r *session) assemble(s *Spec, rank parallel.Rank, corpus *data.Corpus) (er
 	r.trainer.Digest = s.Digest || s.Trace.Level > trace.Off
 	if r.tracer != nil {
 		r.trainer.StateAt = r.tracer.WantsState
-		r.parts = parts(r.trainer) // before a checkpoint brings values
 	}
 	if s.resumed != nil {
 		if err := r.restore(s.resumed, s.whole, rank.Index); err != nil {

@@ -129,6 +129,11 @@ func parseRecord(line []byte) (r Record, err error) {
 	case !slices.Contains(phases, r.Phase):
 		return r, fmt.Errorf("phase %q: must be one of %s", r.Phase, strings.Join(phases, ", "))
 	}
+	if r.Place != nil {
+		if err := r.Place.Check(); err != nil {
+			return r, fmt.Errorf("place: %w", err)
+		}
+	}
 	return r, printable(line)
 }
 

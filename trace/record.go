@@ -7,10 +7,12 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"firstbit/device"
 	"firstbit/spell"
+	"firstbit/state"
 )
 
 // SchemaVersion changes with any change to the meaning of a field or a digest.
@@ -37,6 +39,12 @@ type Record struct {
 	Out           []Sig        `json:"out"`
 	Plan          string       `json:"plan,omitempty"`
 	Library       string       `json:"library,omitempty"`
+
+	// Records of state and load: what of the run's state it is, which piece of the whole the rank has, and what that belongs to. A trace that
+	// does not say so has none of them.
+	Role  state.Role   `json:"role,omitempty"`
+	Of    string       `json:"of,omitempty"`
+	Place *state.Place `json:"place,omitempty"`
 
 	// Metric records.
 	Value *float64 `json:"value,omitempty"`
@@ -87,6 +95,12 @@ type Key struct {
 // Key of a record.
 func (r *Record) Key() Key {
 	return Key{r.Rank, r.Iteration, r.Microbatch, r.Phase, r.Kind, r.Scope, r.Name, r.Occurrence}
+}
+
+// SamePiece tells whether two records show the same elements of a state of one name; false where either does not say which it shows.
+func (r *Record) SamePiece(o *Record) bool {
+	return r.Place != nil && o.Place != nil && r.Role == o.Role && r.Place.Equal(*o.Place) &&
+		slices.EqualFunc(r.Out, o.Out, func(x, y Sig) bool { return slices.Equal(x.Shape, y.Shape) })
 }
 
 // String says where in the run the record stands.

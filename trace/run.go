@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -27,7 +26,6 @@ type Run struct {
 	Faults        []Fault           `json:"faults"`
 	Library       string            `json:"library"`
 	Level         string            `json:"level"`
-	Replicas      []Copies          `json:"replicas,omitempty"`
 	Digests       map[string]string `json:"digests"`
 	Holds         []Part            `json:"holds"`  // until the trace is whole, what was asked for
 	Last          *int              `json:"last"`   // the last step of the run; null: the trace is not whole
@@ -40,50 +38,6 @@ type Fault struct {
 	Spec    string `json:"spec"`    // as the user wrote it
 	Acted   int    `json:"acted"`   // on so many outputs, states or plans, of all ranks
 	Changed int    `json:"changed"` // so many of them were others for it
-}
-
-// Copies are states of which several ranks have the same part, so that theirs must be equal.
-type Copies struct {
-	States []string `json:"states"`
-	Ranks  [][]int  `json:"ranks"` // the ranks of a set have one part
-}
-
-// Replicas finds the copies among what ranks hold: for each rank its states, by name, and a number that says which part of it.
-func Replicas(held []map[string]uint64) []Copies {
-	type part struct {
-		state string
-		which uint64
-	}
-	of := map[part][]int{}
-	parts := map[string][]part{} // of a state, in the order of their first ranks
-	for rank, states := range held {
-		for name, which := range states { // order reaches nothing: a name's parts come rank by rank
-			p := part{name, which}
-			if of[p] == nil {
-				parts[name] = append(parts[name], p)
-			}
-			of[p] = append(of[p], rank)
-		}
-	}
-	bySets := map[string]*Copies{}
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		var sets [][]int
-		for _, p := range parts[name] {
-			if len(of[p]) > 1 {
-				sets = append(sets, of[p])
-			}
-		}
-		if id := fmt.Sprint(sets); bySets[id] != nil {
-			bySets[id].States = append(bySets[id].States, name)
-		} else if len(sets) > 0 {
-			bySets[id] = &Copies{[]string{name}, sets}
-		}
-	}
-	var all []Copies
-	for _, id := range slices.Sorted(maps.Keys(bySets)) {
-		all = append(all, *bySets[id])
-	}
-	return all
 }
 
 // Digests are the definitions of the fingerprints, as run.json carries them.

@@ -14,6 +14,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/state"
 )
 
 var doubler = &device.Kernel{Name: "double", Run: func(c *device.Call) {
@@ -21,6 +22,8 @@ var doubler = &device.Kernel{Name: "double", Run: func(c *device.Call) {
 		c.Out[0].F32()[i] = 2 * v
 	}
 }}
+
+var shower = &device.Kernel{Name: "state", Out: device.Names("value")}
 
 // record traces two steps.
 func record(t *testing.T, o Options) string {
@@ -81,6 +84,44 @@ func TestRecordsAreTheContract(t *testing.T) {
 	require.NoError(t, err)
 	body, end = cutEnd(next)
 	require.Contains(t, string(end), fmt.Sprintf(`"iteration":2,"records":3,"digest":%q,"previous":%q}`, hashOf(body), hashOf(text[:bytes.LastIndex(text, []byte("{\"kind\":\"end"))])))
+}
+
+// What a Call shows of the run's state stands in its record, with its place, and is read again; other records have none of it.
+func TestStatesHavePlaces(t *testing.T) {
+	o := Options{Level: Semantic, Dir: filepath.Join(t.TempDir(), "trace")}
+	tr, err := New(o, 0, Run{Layout: "dp=1", Level: o.Level.String()})
+	require.NoError(t, err)
+	dev := device.New(device.Options{}, tr.Middleware)
+	place := state.Place{Whole: []int{4, 6}, Cuts: []state.Cut{{Dim: 1, Part: 1, Parts: 2}}, Lo: 2}
+	held := device.Held{Item: state.New("w", state.FirstMoment, place), Tensor: device.NewTensor(lowp.FP32, 5)}
+	dev.At(1, 0, device.Init)
+	for _, open := range []func() *device.Call{
+		func() *device.Call { return dev.In("state").OpenState(device.State, held, shower) },
+		func() *device.Call { return dev.OpenKind(device.Loading, "x", shower) },
+	} {
+		c := open()
+		c.Update("value", held.Tensor)
+		c.Do()
+	}
+	require.NoError(t, tr.Complete(1, nil))
+	read, err := Open(o.Dir)
+	require.NoError(t, err)
+	with, without := read.Ranks[0].Records[0], read.Ranks[0].Records[1]
+	require.Equal(t, "w.m", with.Name)
+	require.Equal(t, state.FirstMoment, with.Role)
+	require.Equal(t, "w", with.Of)
+	require.Equal(t, place, *with.Place)
+	require.True(t, with.SamePiece(&with))
+	require.Nil(t, without.Place)
+	require.False(t, with.SamePiece(&without) || without.SamePiece(&without), "it is not recorded")
+	moved := with
+	moved.Place = &state.Place{Whole: place.Whole, Cuts: place.Cuts, Lo: 3}
+	require.False(t, with.SamePiece(&moved))
+	text, err := os.ReadFile(filepath.Join(o.Dir, FileName(0, 1)))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"role":"first-moment","of":"w","place":{"whole":[4,6],"cuts":[{"dim":1,"part":1,"parts":2}],"lo":2}`)
+	_, err = parseRecord([]byte(`{"schema_version":2,"kind":"state","phase":"fwd","place":{"whole":[4],"cuts":[{"dim":0,"part":0,"parts":3}]}}`))
+	require.ErrorContains(t, err, "place: cut {Dim:0 Part:0 Parts:3}: does not divide [4]")
 }
 
 func TestLevelsAndWindows(t *testing.T) {
@@ -190,12 +231,4 @@ func TestParseSetAndLevel(t *testing.T) {
 	require.Equal(t, Kernel, l)
 	_, err = ParseLevel("off")
 	require.Error(t, err)
-}
-
-func TestReplicasAreTheSamePart(t *testing.T) {
-	held := []map[string]uint64{{"norm": 1, "wq": 1, "m": 1}, {"norm": 1, "wq": 2, "m": 2}, {"norm": 1, "wq": 1, "m": 3}, {"norm": 1, "wq": 2, "v": 1}}
-	require.Equal(t, []Copies{{[]string{"norm"}, [][]int{{0, 1, 2, 3}}}, {[]string{"wq"}, [][]int{{0, 2}, {1, 3}}}}, Replicas(held))
-	held[3]["norm"] = 2
-	require.Equal(t, [][]int{{0, 1, 2}}, Replicas(held)[0].Ranks, "another part is no copy")
-	require.Nil(t, Replicas(held[:1]))
 }

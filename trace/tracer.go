@@ -86,12 +86,6 @@ func (b *book) join(o Options, rank int) *Tracer {
 	return t
 }
 
-// Held says what every rank of the run holds, once all are put together: run.json then lists the copies.
-func (t *Tracer) Held(held []map[string]uint64) error {
-	t.run.Replicas = Replicas(held)
-	return t.run.describe(t.Dir)
-}
-
 // WantsState tells whether the window starts at this step: every state is shown there.
 func (t *Tracer) WantsState(step int) bool {
 	return t.active && t.Level >= Semantic && step == max(t.Steps.First(), 1)
@@ -165,6 +159,9 @@ func (t *Tracer) record(c *device.Call) Record {
 	if c.Peer != "" {
 		peer := c.Peer
 		r.Peer = &peer
+	}
+	if s := c.State; s != nil {
+		r.Role, r.Of, r.Place = s.Role, s.Of, &s.Place
 	}
 	if c.Kind == device.Collective || c.Kind == device.P2P {
 		r.Kernel = c.Kernel.Name

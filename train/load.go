@@ -6,8 +6,6 @@ import (
 	"firstbit/state"
 )
 
-var loadKernel = &device.Kernel{Name: "load", Out: device.Names("value")}
-
 // load takes over the weights of a folder, if the run begins with some, and shows each.
 func (t *Trainer) load() error {
 	if t.Weights == "" {

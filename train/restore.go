@@ -28,7 +28,8 @@ func (t *Trainer) Save() []checkpoint.Tensor {
 	return tensors
 }
 
-var restoreKernel = &device.Kernel{Name: "restore", Out: device.Names("value")}
+// loadKernel shows a state that comes from a file: from a checkpoint, or with the weights that a run begins with.
+var loadKernel = &device.Kernel{Name: "load", Out: device.Names("value")}
 
 // Restore takes over what Save returned after a step, tensor by tensor through the door, and makes the weights of the masters, and their copies, again. A
 // file that lacks one, or has another, is refused and changes nothing. What a fault may have made of them on their way is refused where no
@@ -57,7 +58,7 @@ func (t *Trainer) Restore(step int, f *checkpoint.File) error {
 	}
 	t.dev.At(step, 0, device.Load)
 	for i, s := range states {
-		c := t.dev.OpenState(device.Loading, s, restoreKernel)
+		c := t.dev.OpenState(device.Loading, s, loadKernel)
 		c.Update("value", s.Tensor)
 		c.Body = func(*device.Call) { from[i].CopyTo(s.Tensor) }
 		c.Do()

@@ -108,6 +108,9 @@ func printReport(out io.Writer, r *diff.Report) {
 	if r.Cut != nil {
 		fmt.Fprintf(out, "cut          %s\n", *r.Cut)
 	}
+	if r.NotRecorded != nil {
+		fmt.Fprintf(out, "not recorded %s\n", *r.NotRecorded)
+	}
 	if r.Unknown() {
 		fmt.Fprintf(out, "unknown      %d records over %d steps are equal\n", r.Records, r.Steps)
 		return
