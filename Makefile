@@ -1,4 +1,4 @@
-.PHONY: docs help test matrix mutants check arch fuzz attack golden learn precision bench parity notebooks
+.PHONY: asm docs help test matrix mutants check arch fuzz attack golden learn precision bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -12,11 +12,14 @@ matrix: ## tests in their exhaustive forms: all layouts with all precisions, eve
 mutants: ## change the product in a hundred places, one at a time, and rewrite the table of the tests that catch it
 	go run ./scripts/mutants
 
-check: ## vet, gofmt, the race detector, the search for fused instructions
+check: ## vet, gofmt, the assembly against its generators, the race detector, the search for fused instructions
 	scripts/check.sh
 
 arch: ## the same bits natively, on four architectures under qemu-user, and as wasm under Node; builds for macOS and Windows
 	scripts/arch.sh
+
+asm: ## write the assembly of kernel, libm and lowp from the generators in scripts/asm
+	go -C scripts/asm run .
 
 fuzz: ## every fuzz target for ten seconds
 	scripts/fuzz.sh 10s

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# vet, gofmt, the race detector on the packages that run concurrently, and the search for
+# vet, gofmt, the assembly against its generators, the race detector on the packages that run concurrently, and the search for
 # fused instructions. Tests that count allocations are left out under the race detector,
 # which makes pools forget.
 set -euo pipefail
@@ -12,6 +12,9 @@ if [ -n "$unformatted" ]; then
   printf 'not as gofmt writes it:\n%s\n' "$unformatted"
   exit 1
 fi
+
+go -C scripts/asm vet .
+go -C scripts/asm run . -check
 
 CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./kernel ./parallel ./optim ./train ./trace ./run ./experiments
 
