@@ -5,19 +5,10 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/nn"
+	"firstbit/parallel"
 	"firstbit/reduce"
 	"firstbit/state"
 )
-
-// Optimizer updates the weights of a rank.
-type Optimizer interface {
-	// Step updates them from the gradients of iteration step, counting from 1, and returns the gradients' norm.
-	Step(dev *device.Device, step int, rate float64) *device.Tensor
-	// Gather makes the weights of the masters again.
-	Gather(dev *device.Device)
-	// States lists what it has of each parameter, in pieces: the master where there is one, the moments, and the gradient of the last step.
-	States() map[*nn.Param][]device.Held
-}
 
 // held lists the states of a parameter's elements from lo on, in the order in which trainers list them. There is no gradient before the first
 // step.
@@ -37,24 +28,22 @@ func held(p *nn.Param, lo int, master, m, v, grad *device.Tensor) (all []device.
 	return all
 }
 
-// AdamW holds the moments of every parameter, in parameter order.
+// AdamW updates the weights of a rank. Over several ranks each updates a shard of its parameters: gradients are added bucket by bucket into
+// shards over the ranks that have the same parameters, the shards' weights are updated and gathered again. A group of one has all, and
+// neither adds nor gathers.
+//
+// Source: docs/facts.md, Training step; Rajbhandari et al. 2020, "ZeRO".
 type AdamW struct {
 	Config
-	Params []*nn.Param
-	M, V   []*device.Tensor
+	Buckets []*Bucket
 
-	squares []*device.Tensor
-}
+	// Canonical makes every bit independent of the layout: see canonical.go.
+	Canonical bool
 
-// New makes an optimizer with zero moments.
-func New(c Config, params []*nn.Param) *AdamW {
-	a := &AdamW{Config: c, Params: params}
-	for _, p := range params {
-		a.M = append(a.M, device.NewTensor(p.Grad.Format, p.Grad.Shape()...))
-		a.V = append(a.V, device.NewTensor(p.Grad.Format, p.Grad.Shape()...))
-	}
-	a.squares = make([]*device.Tensor, len(params))
-	return a
+	rank  parallel.Rank
+	early *early // nil: gradients are added once the step's backward is over
+
+	sums, grads []*device.Tensor // of the norm at hand
 }
 
 var (
@@ -77,47 +66,37 @@ var (
 // It returns the norm, one element. step counts from 1.
 // Source: Loshchilov & Hutter 2019, decay first as in PyTorch; docs/facts.md, Training step for the clipping.
 func (a *AdamW) Step(dev *device.Device, step int, rate float64) *device.Tensor {
+	a.reduce(dev.In("grads"))
 	norm := a.norm(dev.In("grad_norm"))
-	opt := dev.In("optim")
-	for i, p := range a.Params {
-		a.update(opt, i, p, norm, step, rate)
+	opt, weights := dev.In("optim"), dev.In("weights")
+	for _, b := range a.Buckets {
+		for _, s := range b.Segments {
+			a.update(opt, s, norm, step, rate)
+		}
+		b.gather(weights, b.weights)
 	}
 	return norm
 }
 
-// States lists every parameter's, whole.
+func (a *AdamW) update(dev *device.Device, s *Segment, norm *device.Tensor, step int, rate float64) {
+	c := dev.OpenKind(device.Optim, s.Param.Name, adamw)
+	c.Read("grad", s.gradient())
+	a.Config.read(c, s.Param, norm, s.Master, s.M, s.V, step, rate)
+	if s.w != s.Master {
+		c.Update("w", s.w)
+	}
+	c.Do()
+}
+
+// States lists what the rank has of each parameter, in pieces: the master where there is one, the moments, and the gradient of the last step.
 func (a *AdamW) States() map[*nn.Param][]device.Held {
 	all := map[*nn.Param][]device.Held{}
-	for i, p := range a.Params {
-		all[p] = held(p, 0, p.Master, a.M[i], a.V[i], p.Grad)
+	for _, b := range a.Buckets {
+		for _, s := range b.Segments {
+			all[s.Param] = append(all[s.Param], held(s.Param, s.Lo, s.Master, s.M, s.V, s.gradient())...)
+		}
 	}
 	return all
-}
-
-func (a *AdamW) norm(dev *device.Device) *device.Tensor {
-	for i, p := range a.Params {
-		c := dev.Open(p.Name, sumSquares)
-		c.Read("grad", p.Grad)
-		a.squares[i] = c.Write("sum", p.Grad.Format, 1)
-		c.Do()
-	}
-	c := dev.Open("norm", gradNorm)
-	for _, s := range a.squares {
-		c.Read("sum", s)
-	}
-	norm := c.Write("norm", a.squares[0].Format, 1)
-	c.Do()
-	return norm
-}
-
-func (a *AdamW) update(dev *device.Device, i int, p *nn.Param, norm *device.Tensor, step int, rate float64) {
-	c := dev.OpenKind(device.Optim, p.Name, adamw)
-	c.Read("grad", p.Grad)
-	a.Config.read(c, p, norm, p.Master, a.M[i], a.V[i], step, rate)
-	if p.W != p.Master {
-		c.Update("w", p.W)
-	}
-	c.Do()
 }
 
 // read declares what an update reads besides the gradient, and what it writes but the weight.

@@ -10,6 +10,7 @@ import (
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/nn"
+	"firstbit/parallel"
 )
 
 var base = Config{LR: 0.02, MinLR: 0.002, Warmup: 4, Decay: "cosine", Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Weight: 0.1, Clip: 1}
@@ -26,6 +27,22 @@ func params(f lowp.Format, seed uint64) []*nn.Param {
 	}
 	return ps
 }
+
+// alone is the optimizer of a rank without others, plain that of one among several, canonical one whose bits do not depend on them.
+func alone(c Config, ps []*nn.Param) *AdamW {
+	return New(c, ps, parallel.NewWorld(parallel.Layout{DP: 1}, 1).Rank(0), 1, false)
+}
+
+func plain(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
+	return New(c, ps, r, bucket, false)
+}
+
+func canonical(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
+	return New(c, ps, r, bucket, true)
+}
+
+// momentsOf is where a rank alone has those of a parameter.
+func momentsOf(a *AdamW, i int) *Segment { return a.Buckets[i].Segments[0] }
 
 // naive is AdamW (Loshchilov & Hutter 2019, algorithm 2, with the schedule inside) on flat float64,
 // written from the paper: m̂ = m/(1−β1ᵗ), v̂ = v/(1−β2ᵗ), θ −= lr·(m̂/(√v̂+ε) + λ·θ).
@@ -62,7 +79,7 @@ func (n *naive) step(c Config, decay []bool, g [][]float64, t int, lr float64) (
 // distance runs both for some steps and returns the largest differences of weights, moments and norms.
 func distance(f lowp.Format, c, reference Config, steps int, size float64) (worst float64, clipped int) {
 	ps := params(f, 3)
-	a, n := New(c, ps), &naive{}
+	a, n := alone(c, ps), &naive{}
 	for _, p := range ps {
 		var w []float64
 		for i := range p.Master.Len() {
@@ -90,7 +107,7 @@ func distance(f lowp.Format, c, reference Config, steps int, size float64) (wors
 		worst = max(worst, math.Abs(norm-want)/want)
 		for i, p := range ps {
 			for j := range p.Master.Len() {
-				worst = max(worst, math.Abs(p.Master.Value(j)-n.w[i][j]), math.Abs(a.M[i].Value(j)-n.m[i][j]), math.Abs(a.V[i].Value(j)-n.v[i][j]))
+				worst = max(worst, math.Abs(p.Master.Value(j)-n.w[i][j]), math.Abs(momentsOf(a, i).M.Value(j)-n.m[i][j]), math.Abs(momentsOf(a, i).V.Value(j)-n.v[i][j]))
 			}
 		}
 	}
@@ -130,7 +147,7 @@ func TestFirstStepIsTheSign(t *testing.T) {
 	}
 	dev := device.New(device.Options{})
 	dev.At(1, 0, device.Opt)
-	New(c, ps).Step(dev, 1, 0.5)
+	alone(c, ps).Step(dev, 1, 0.5)
 	for i, w := range ps[0].W.F64() {
 		require.InDelta(t, before[i]-0.5*math.Copysign(1, ps[0].Grad.Value(i)), w, 1e-7)
 	}
@@ -143,10 +160,10 @@ func TestClipping(t *testing.T) {
 		c.Clip = clip
 		p := nn.NewParam("w", lowp.FP64, false, 1)
 		p.Grad.Set(0, g)
-		a, dev := New(c, []*nn.Param{p}), device.New(device.Options{})
+		a, dev := alone(c, []*nn.Param{p}), device.New(device.Options{})
 		dev.At(1, 0, device.Opt)
 		require.Equal(t, math.Abs(g), a.Step(dev, 1, 0).Value(0), "the norm is of the gradient before clipping")
-		return a.M[0].Value(0)
+		return momentsOf(a, 0).M.Value(0)
 	}
 	c1 := 1 - base.Beta1
 	require.Equal(t, c1*0.5, moment(1, 0.5))
@@ -159,7 +176,7 @@ func TestClipping(t *testing.T) {
 // Weights in bf16 are what their masters round to; gradients are left as they were.
 func TestMastersAndWeights(t *testing.T) {
 	ps := params(lowp.BF16, 6)
-	a, dev := New(base, ps), device.New(device.Options{})
+	a, dev := alone(base, ps), device.New(device.Options{})
 	for i := range ps[0].Grad.Len() {
 		ps[0].Grad.Set(i, 1+float64(i))
 	}
@@ -185,7 +202,7 @@ func TestMastersAndWeights(t *testing.T) {
 func TestStepIsReproducible(t *testing.T) {
 	run := func() []byte {
 		ps := params(lowp.FP32, 8)
-		a, dev := New(base, ps), device.New(device.Options{})
+		a, dev := alone(base, ps), device.New(device.Options{})
 		for step := 1; step <= 5; step++ {
 			for i := range ps[0].Grad.Len() {
 				ps[0].Grad.Set(i, math.Sin(float64(i*step)))
@@ -201,7 +218,7 @@ func TestStepIsReproducible(t *testing.T) {
 // From the second step on, a step allocates nothing.
 func TestStepAllocatesNothing(t *testing.T) {
 	ps := params(lowp.FP32, 9)
-	a, dev, step := New(base, ps), device.New(device.Options{}), 0
+	a, dev, step := alone(base, ps), device.New(device.Options{}), 0
 	require.Zero(t, testing.AllocsPerRun(20, func() {
 		step++
 		dev.At(step, 0, device.Opt)
@@ -214,7 +231,7 @@ func BenchmarkStep(b *testing.B) {
 	for i := range ps[0].Grad.Len() {
 		ps[0].Grad.Set(i, 1e-3)
 	}
-	a, dev, step := New(base, ps), device.New(device.Options{}), 0
+	a, dev, step := alone(base, ps), device.New(device.Options{}), 0
 	b.ReportAllocs()
 	for b.Loop() {
 		step++

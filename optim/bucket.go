@@ -77,14 +77,17 @@ func (b *Bucket) lay(apart bool) {
 	}
 }
 
-// cut finds the segments of the shard.
-func (b *Bucket) cut() {
+// cut finds the segments of the shard. Shaped moments are as their parameters; those of a shard have one dimension.
+func (b *Bucket) cut(shaped bool) {
 	from := 0
 	for _, p := range b.Params {
 		lo, hi := max(b.lo-from, 0), min(b.hi-from, p.Grad.Len())
 		if lo < hi {
-			f := p.Grad.Format
-			s := &Segment{Param: p, Lo: lo, Hi: hi, at: from + lo - b.lo, M: device.NewTensor(f, hi-lo), V: device.NewTensor(f, hi-lo),
+			f, shape := p.Grad.Format, []int{hi - lo}
+			if shaped {
+				shape = p.Grad.Shape()
+			}
+			s := &Segment{Param: p, Lo: lo, Hi: hi, at: from + lo - b.lo, M: device.NewTensor(f, shape...), V: device.NewTensor(f, shape...),
 				Master: b.piece(p.Master, lo, hi), views: map[*device.Tensor]*device.Tensor{}}
 			if s.w = s.Master; p.W != p.Master {
 				s.w = b.piece(p.W, lo, hi)

@@ -15,25 +15,17 @@ import (
 //   - what the ranks that share a microbatch have of its gradient was added before microbatches met: nn.Param's Join;
 //   - the sum of the squares is exact.
 
-// NewCanonical is NewDistributed with bits that do not depend on the layout. It keeps the parameters' uses apart.
-func NewCanonical(c Config, params []*nn.Param, rank parallel.Rank, bucket int) *Distributed {
-	for _, p := range params {
-		p.Apart = true
-	}
-	return newDistributed(c, params, rank, bucket, true)
-}
-
 // canonicalGroup is the ranks with other microbatches. Those with parts of one have the same sums already: of dense parameters, those of
 // other parts of its sequences; of experts, those with the same ones where a microbatch has several.
-func (d *Distributed) canonicalGroup(p *nn.Param) parallel.Member {
-	if l := d.rank.Layout(); p.Expert && l.EP*l.ETP >= l.TP*l.CP {
-		return d.rank.EDP()
+func (a *AdamW) canonicalGroup(p *nn.Param) parallel.Member {
+	if l := a.rank.Layout(); p.Expert && l.EP*l.ETP >= l.TP*l.CP {
+		return a.rank.EDP()
 	}
-	return d.rank.DP()
+	return a.rank.DP()
 }
 
 // reduceUses adds the gradients of each use over the ranks, into shards, and then the uses.
-func (d *Distributed) reduceUses(dev *device.Device, b *Bucket) {
+func (a *AdamW) reduceUses(dev *device.Device, b *Bucket) {
 	uses := 0
 	for _, p := range b.Params {
 		uses = max(uses, len(p.Uses))
@@ -43,11 +35,11 @@ func (d *Distributed) reduceUses(dev *device.Device, b *Bucket) {
 		if use > 0 {
 			label += ".use" + strconv.Itoa(use)
 		}
-		d.reduceUse(dev, b, label, use)
+		a.reduceUse(dev, b, label, use)
 	}
 }
 
-func (d *Distributed) reduceUse(dev *device.Device, b *Bucket, label string, use int) {
+func (a *AdamW) reduceUse(dev *device.Device, b *Bucket, label string, use int) {
 	b.totals = b.totals[:0]
 	for _, p := range b.Params {
 		var total *device.Tensor

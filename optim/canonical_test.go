@@ -25,7 +25,7 @@ func canonicalPlans(next device.Runner) device.Runner {
 
 // update runs twelve steps over so many ranks, each rank's gradients being the pairwise sum of its share of eight parts. The first
 // parameter is used twice. It returns the norms and what the weights come to.
-func update(t *testing.T, ranks int, build func(c Config, p []*nn.Param, rank parallel.Rank, bucket int) *Distributed) (norms []float32, weights [][]float32) {
+func update(t *testing.T, ranks int, build func(c Config, p []*nn.Param, rank parallel.Rank, bucket int) *AdamW) (norms []float32, weights [][]float32) {
 	t.Helper()
 	c := Config{LR: 0.1, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Clip: 1}
 	world := parallel.NewWorld(parallel.Layout{DP: ranks}, 4)
@@ -80,20 +80,20 @@ func share(ranks, rank int, p *nn.Param, seed uint64) *device.Tensor {
 
 // Norms, weights and the sums of two uses do not depend on the number of ranks; those of the plain optimizer do.
 func TestCanonicalUpdates(t *testing.T) {
-	norms, weights := update(t, 1, NewCanonical)
+	norms, weights := update(t, 1, canonical)
 	normsDiffer := false
-	plain, plainWeights := update(t, 1, NewDistributed)
+	inOrder, inOrderWeights := update(t, 1, plain)
 	for _, n := range []int{2, 4, 8} {
-		gotNorms, gotWeights := update(t, n, NewCanonical)
+		gotNorms, gotWeights := update(t, n, canonical)
 		require.Equal(t, norms, gotNorms, "%d ranks", n)
 		require.Equal(t, weights, gotWeights, "%d ranks", n)
-		gotNorms, gotWeights = update(t, n, NewDistributed)
-		normsDiffer = normsDiffer || !slices.Equal(plain, gotNorms) // two roundings of one number may agree
-		require.NotEqual(t, plainWeights, gotWeights, "negative control: %d ranks", n)
+		gotNorms, gotWeights = update(t, n, plain)
+		normsDiffer = normsDiffer || !slices.Equal(inOrder, gotNorms) // two roundings of one number may agree
+		require.NotEqual(t, inOrderWeights, gotWeights, "negative control: %d ranks", n)
 	}
 	require.True(t, normsDiffer, "negative control")
 	for i := range norms { // and both are the same function
-		require.InEpsilon(t, plain[i], norms[i], 1e-6)
+		require.InEpsilon(t, inOrder[i], norms[i], 1e-6)
 		require.Greater(t, norms[i], float32(math.Sqrt(700)), "the norm sees every element")
 	}
 }

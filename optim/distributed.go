@@ -10,29 +10,40 @@ import (
 	"firstbit/parallel"
 )
 
-// Distributed is AdamW over ranks, each of which updates a shard of its parameters: gradients are added bucket by bucket into
-// shards over the ranks that have the same parameters, the shards' weights are updated and gathered again.
-//
-// Source: docs/facts.md, Training step; Rajbhandari et al. 2020, "ZeRO".
-type Distributed struct {
-	Config
-	Buckets []*Bucket
-
-	// Canonical makes every bit independent of the layout: see canonical.go.
-	Canonical bool
-
-	rank  parallel.Rank
-	early *early // nil: gradients are added once the step's backward is over
+// New makes an optimizer with zero moments of this rank's shards, over buckets of at least so many elements. A canonical one has bits that
+// do not depend on the layout, and keeps the parameters' uses apart.
+func New(c Config, params []*nn.Param, rank parallel.Rank, bucket int, canonical bool) *AdamW {
+	a := &AdamW{Config: c, Canonical: canonical, rank: rank}
+	for _, p := range params {
+		p.Apart = canonical
+	}
+	if a.alone() {
+		a.each(params)
+	} else {
+		a.fill(params, bucket)
+	}
+	for _, b := range a.Buckets {
+		b.lo, b.hi = parallel.Shard(b.n, b.group.Size(), b.group.Index)
+		b.lay(canonical)
+		b.cut(a.alone())
+	}
+	return a
 }
 
-// NewDistributed cuts the parameters into buckets of at least so many elements, and finds this rank's shards. A bucket has one
-// format and one group; what both ends of a pipeline have is a bucket by itself, so that both cut it alike.
-func NewDistributed(c Config, params []*nn.Param, rank parallel.Rank, bucket int) *Distributed {
-	return newDistributed(c, params, rank, bucket, false)
+// alone tells whether there are no other ranks, and their absence is to show: nothing travels, so every parameter is a bucket of its own, with
+// its own name and shape, and the norm is one Call. By the canonical recipe one rank does what many do.
+func (a *AdamW) alone() bool { return a.rank.Layout().World() == 1 && !a.Canonical }
+
+// each makes a bucket of every parameter, in order.
+func (a *AdamW) each(params []*nn.Param) {
+	for _, p := range params {
+		a.Buckets = append(a.Buckets, &Bucket{Params: []*nn.Param{p}, label: p.Name, group: a.groupOf(p), n: p.Grad.Len()})
+	}
 }
 
-func newDistributed(c Config, params []*nn.Param, rank parallel.Rank, bucket int, canonical bool) *Distributed {
-	d := &Distributed{Config: c, Canonical: canonical, rank: rank}
+// fill cuts the parameters into buckets of at least so many elements, from the last on. A bucket has one format and one group; what both ends
+// of a pipeline have is a bucket by itself, so that both cut it alike.
+func (a *AdamW) fill(params []*nn.Param, bucket int) {
 	type kind struct {
 		f     lowp.Format
 		group parallel.Member
@@ -40,16 +51,16 @@ func newDistributed(c Config, params []*nn.Param, rank parallel.Rank, bucket int
 	open := map[kind]*Bucket{}
 	numbered := 0
 	for _, p := range slices.Backward(params) {
-		k := kind{p.W.Format, d.groupOf(p)}
+		k := kind{p.W.Format, a.groupOf(p)}
 		b := open[k]
-		ends := p.Ends && rank.Ends().Size() > 1
+		ends := p.Ends && a.rank.Ends().Size() > 1
 		switch {
 		case ends:
 			b = &Bucket{label: "bucket." + p.Name, group: k.group, ends: true}
-			d.Buckets = append(d.Buckets, b)
+			a.Buckets = append(a.Buckets, b)
 		case b == nil:
 			b = &Bucket{label: "bucket." + strconv.Itoa(numbered), group: k.group}
-			d.Buckets, open[k] = append(d.Buckets, b), b
+			a.Buckets, open[k] = append(a.Buckets, b), b
 			numbered++
 		}
 		b.Params = append(b.Params, p)
@@ -57,70 +68,51 @@ func newDistributed(c Config, params []*nn.Param, rank parallel.Rank, bucket int
 			open[k] = nil
 		}
 	}
-	for _, b := range d.Buckets {
-		b.lo, b.hi = parallel.Shard(b.n, b.group.Size(), b.group.Index)
-		b.lay(canonical)
-		b.cut()
-	}
-	return d
 }
 
 // groupOf is the ranks over which a parameter's gradient is still to be added, each of which has all of it.
-func (d *Distributed) groupOf(p *nn.Param) parallel.Member {
+func (a *AdamW) groupOf(p *nn.Param) parallel.Member {
 	switch {
-	case d.Canonical:
-		return d.canonicalGroup(p)
+	case a.Canonical:
+		return a.canonicalGroup(p)
 	case p.Expert:
-		return d.rank.EDP()
+		return a.rank.EDP()
 	}
-	return d.rank.Data()
+	return a.rank.Data()
 }
 
 var packKernel = &device.Kernel{Name: "pack", In: device.Names("grad..."), Out: device.Names("bucket"), Run: runPack}
 
-// Step is AdamW.Step over all ranks.
-func (d *Distributed) Step(dev *device.Device, step int, rate float64) *device.Tensor {
-	grads, reduce, norms := dev.In("grads"), d.reduce, d.norm
-	if d.Canonical {
-		reduce, norms = d.reduceUses, d.exactNorm
-	}
-	if d.early != nil {
-		d.early.finish(grads)
-	} else {
-		for _, b := range d.Buckets {
-			reduce(grads, b)
+// reduce adds the gradients over the ranks, into shards.
+func (a *AdamW) reduce(dev *device.Device) {
+	switch {
+	case a.Canonical:
+		for _, b := range a.Buckets {
+			a.reduceUses(dev, b)
+		}
+	case a.early != nil:
+		a.early.finish(dev)
+	default:
+		for _, b := range a.Buckets {
+			b.land(b.group.ReduceScatter(dev, b.label, b.grads))
 		}
 	}
-	if !d.Canonical { // what each microbatch had joined there
-		for _, b := range d.Buckets {
-			d.reduceSequence(grads, b)
+	if !a.Canonical { // what each microbatch had joined there
+		for _, b := range a.Buckets {
+			a.reduceSequence(dev, b)
 		}
 	}
-	for _, b := range d.Buckets {
+	for _, b := range a.Buckets {
 		if b.ends {
-			d.reduceEnds(grads, b)
+			a.reduceEnds(dev, b)
 		}
 	}
-	norm := norms(dev.In("grad_norm"))
-	opt, weights := dev.In("optim"), dev.In("weights")
-	for _, b := range d.Buckets {
-		for _, s := range b.Segments {
-			d.update(opt, s, norm, step, rate)
-		}
-		b.gather(weights, b.weights)
-	}
-	return norm
-}
-
-// reduce adds a bucket's gradients over the ranks, into shards.
-func (d *Distributed) reduce(dev *device.Device, b *Bucket) {
-	b.land(b.group.ReduceScatter(dev, b.label, b.grads))
 }
 
 // reduceSequence adds the gradients of parameters that every tensor-parallel rank has over these ranks, which have the
 // same shards of them.
-func (d *Distributed) reduceSequence(dev *device.Device, b *Bucket) {
-	if d.rank.TP().Size() == 1 {
+func (a *AdamW) reduceSequence(dev *device.Device, b *Bucket) {
+	if a.rank.TP().Size() == 1 {
 		return
 	}
 	var segments []*Segment
@@ -134,7 +126,7 @@ func (d *Distributed) reduceSequence(dev *device.Device, b *Bucket) {
 		return
 	}
 	label := b.label + ".sequence"
-	sum, at := d.rank.TP().AllReduce(dev, label, pack(dev, label+".pack", grads)), 0
+	sum, at := a.rank.TP().AllReduce(dev, label, pack(dev, label+".pack", grads)), 0
 	for _, s := range segments {
 		s.sum, s.from = sum, at
 		at += s.Hi - s.Lo
@@ -143,32 +135,11 @@ func (d *Distributed) reduceSequence(dev *device.Device, b *Bucket) {
 }
 
 // reduceEnds adds the gradient of a weight that both ends of a pipeline have, which have the same shard of it.
-func (d *Distributed) reduceEnds(dev *device.Device, b *Bucket) {
+func (a *AdamW) reduceEnds(dev *device.Device, b *Bucket) {
 	for _, s := range b.Segments { // one
-		s.sum = d.rank.Ends().AllReduce(dev, b.label+".ends", s.gradient())
+		s.sum = a.rank.Ends().AllReduce(dev, b.label+".ends", s.gradient())
 	}
 	b.shard = nil
-}
-
-func (d *Distributed) update(dev *device.Device, s *Segment, norm *device.Tensor, step int, rate float64) {
-	c := dev.OpenKind(device.Optim, s.Param.Name, adamw)
-	c.Read("grad", s.gradient())
-	d.Config.read(c, s.Param, norm, s.Master, s.M, s.V, step, rate)
-	if s.w != s.Master {
-		c.Update("w", s.w)
-	}
-	c.Do()
-}
-
-// States lists those of the segments in this rank's shards.
-func (d *Distributed) States() map[*nn.Param][]device.Held {
-	all := map[*nn.Param][]device.Held{}
-	for _, b := range d.Buckets {
-		for _, s := range b.Segments {
-			all[s.Param] = append(all[s.Param], held(s.Param, s.Lo, s.Master, s.M, s.V, s.gradient())...)
-		}
-	}
-	return all
 }
 
 // runPack lays tensors down one after another.

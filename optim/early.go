@@ -12,7 +12,7 @@ import (
 // It moves Calls to another time and no bit: their names and what they read stay. The order in which sums are waited for, a choice, is
 // that in which the squares of buckets meet.
 type early struct {
-	*Distributed
+	*AdamW
 	dev     *device.Device
 	of      map[*nn.Param]*Bucket
 	due     map[*nn.Param]int // how often a parameter's gradient is added to in a step, as the first step had it; nil: before that
@@ -22,22 +22,22 @@ type early struct {
 	order   []*Bucket // as they completed in the last step
 }
 
-// Early sends gradients early from the second step on; the first has to show how often they are added to. Where uses are kept
-// apart until the step ends there is nothing to send before.
-func (d *Distributed) Early(dev *device.Device) {
-	if d.Canonical {
+// Early sends gradients early from the second step on; the first has to show how often they are added to. A rank alone sends none, and where
+// uses are kept apart until the step ends there is nothing to send before.
+func (a *AdamW) Early(dev *device.Device) {
+	if a.Canonical || a.alone() {
 		return
 	}
-	e := &early{Distributed: d, dev: dev.In("grads"), of: map[*nn.Param]*Bucket{}, missing: map[*Bucket]int{}, sent: map[*Bucket]*parallel.Pending{}}
+	e := &early{AdamW: a, dev: dev.In("grads"), of: map[*nn.Param]*Bucket{}, missing: map[*Bucket]int{}, sent: map[*Bucket]*parallel.Pending{}}
 	e.added = map[*nn.Param]int{}
-	for _, b := range d.Buckets {
+	for _, b := range a.Buckets {
 		e.missing[b] = len(b.Params)
 		for _, p := range b.Params {
 			e.of[p] = b
 			p.Added = func() { e.hear(p) }
 		}
 	}
-	d.early = e
+	a.early = e
 }
 
 // hear notes that a gradient was added to.
@@ -87,9 +87,9 @@ func (e *early) finish(dev *device.Device) {
 }
 
 // completed are the buckets in the order in which their sums were there.
-func (d *Distributed) completed() []*Bucket {
-	if d.early == nil {
-		return d.Buckets
+func (a *AdamW) completed() []*Bucket {
+	if a.early == nil {
+		return a.Buckets
 	}
-	return d.early.order
+	return a.early.order
 }

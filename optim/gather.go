@@ -7,14 +7,7 @@ var castKernel = &device.Kernel{Name: "cast", In: device.Names("master"), Out: d
 
 // Gather makes the weights of the masters again, as every Step ends. A restore ends with it.
 func (a *AdamW) Gather(dev *device.Device) {
-	for _, p := range a.Params {
-		cast(dev, p.Name, p.Master, p.W)
-	}
-}
-
-// Gather is AdamW.Gather over all ranks, each of which has masters of its own.
-func (d *Distributed) Gather(dev *device.Device) {
-	for _, b := range d.Buckets {
+	for _, b := range a.Buckets {
 		for _, s := range b.Segments {
 			cast(dev, s.Param.Name, s.Master, s.w)
 		}
@@ -46,8 +39,8 @@ func (b *Bucket) gather(dev *device.Device, g gathered) {
 
 // GatherMasters gives every rank the masters of all shards of the buckets in which a weight is quantised: what is quantised is the
 // full-precision source, not what travels.
-func (d *Distributed) GatherMasters(dev *device.Device) {
-	for _, b := range d.Buckets {
+func (a *AdamW) GatherMasters(dev *device.Device) {
+	for _, b := range a.Buckets {
 		if b.quantised() {
 			b.gather(dev, b.masters)
 		}

@@ -84,14 +84,14 @@ func (o *outcome) note(t *testing.T, what string, p *nn.Param, lo int, x *device
 	}
 }
 
-type building func(Config, []*nn.Param, parallel.Rank, int) Optimizer
+type building func(Config, []*nn.Param, parallel.Rank, int) *AdamW
 
 type filling func(dev *device.Device, r parallel.Rank, s sketch, p *nn.Param, step int)
 
 // trained is what the ranks of a layout come to.
 type trained struct {
 	params [][]*nn.Param
-	opts   []Optimizer
+	opts   []*AdamW
 	norms  [][]string
 }
 
@@ -99,7 +99,7 @@ type trained struct {
 func train(t *testing.T, l parallel.Layout, build building, fill filling, middleware ...device.Middleware) trained {
 	w := parallel.NewWorld(l, 4)
 	n := w.World()
-	out := trained{make([][]*nn.Param, n), make([]Optimizer, n), make([][]string, n)}
+	out := trained{make([][]*nn.Param, n), make([]*AdamW, n), make([][]string, n)}
 	require.NoError(t, w.Run(func(r parallel.Rank) error {
 		dev := device.New(device.Options{Rank: r.Index, At: w.At(r.Index)}, middleware...)
 		var mine []*nn.Param
@@ -191,19 +191,14 @@ func fillWhole(_ *device.Device, r parallel.Rank, s sketch, p *nn.Param, step in
 // In every layout, weights, masters and moments are those of one optimizer that sees the sum of all that ranks bring, and so is the norm, which
 // counts every element once: bit for bit, for the sums are of whole numbers.
 func TestEveryLayoutIsAdamWOfTheSum(t *testing.T) {
-	one := func(c Config, ps []*nn.Param, _ parallel.Rank, _ int) Optimizer { return New(c, ps) }
-	many := func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) Optimizer {
-		return NewDistributed(c, ps, r, bucket)
-	}
+	one := func(c Config, ps []*nn.Param, _ parallel.Rank, _ int) *AdamW { return alone(c, ps) }
 	want := steps(t, parallel.Layout{}, one, fillWhole)
 	require.Len(t, want.bits, 4*(48+7+48+48+9+20)+3*(40+12), "two are in full precision, and have no master")
 	for _, l := range layouts(t, "dp=1", "dp=2", "dp=3", "tp=2,dp=2", "tp=2", "cp=2,dp=2", "tp=2,cp=2,dp=2", "dp=4,ep=4", "dp=4,ep=2", "tp=2,dp=2,ep=2,etp=2",
 		"tp=2,dp=2,ep=4", "tp=4,ep=2,dp=1", "etp=2,dp=2", "pp=2", "pp=3,tp=2,dp=2", "pp=2,tp=2,cp=2,dp=2,ep=2,etp=2", "pp=4,dp=3") {
-		have := steps(t, l, many, fillWhole)
+		have := steps(t, l, plain, fillWhole)
 		require.Equal(t, want, have, "%s", l)
-		exact := steps(t, l, func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) Optimizer {
-			return NewCanonical(c, ps, r, bucket)
-		}, fillJoined, canonicalPlans)
+		exact := steps(t, l, canonical, fillJoined, canonicalPlans)
 		require.Equal(t, want, exact, "canonical %s", l)
 	}
 	// Negative controls: each kind of parameter is one, in a layout where it matters.
@@ -211,13 +206,13 @@ func TestEveryLayoutIsAdamWOfTheSum(t *testing.T) {
 	for name, change := range map[string]func(p *nn.Param){
 		"norm.w": func(p *nn.Param) { p.Sequence = false }, "w1": func(p *nn.Param) { p.Expert = false }, "embed": func(p *nn.Param) { p.Ends = false },
 	} {
-		out := train(t, l, func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) Optimizer {
+		out := train(t, l, func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
 			for _, p := range ps {
 				if p.Name == name {
 					change(p)
 				}
 			}
-			return NewDistributed(c, ps, r, bucket)
+			return plain(c, ps, r, bucket)
 		}, fillWhole)
 		require.NotEqual(t, want.norms, out.norms[0], name)
 	}
@@ -282,9 +277,6 @@ func part(name string, element, step, use, k int) float32 {
 
 // The canonical recipe has one rank's bits in every layout, and its norm is that of the exact sum; the fixed recipe's bits move.
 func TestCanonicalLayouts(t *testing.T) {
-	canonical := func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) Optimizer {
-		return NewCanonical(c, ps, r, bucket)
-	}
 	want := steps(t, parallel.Layout{}, canonical, fillParts, canonicalPlans)
 	for step, bits := range want.norms {
 		require.Equal(t, exactly(step+1), bits)

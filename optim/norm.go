@@ -24,47 +24,59 @@ var (
 
 // counts tells whether this rank's part of a parameter is in its sum of squares: of those that have the same elements, one
 // counts them.
-func (d *Distributed) counts(p *nn.Param) bool {
+func (a *AdamW) counts(p *nn.Param) bool {
 	switch {
-	case p.Ends && d.rank.Ends().Index > 0, p.Sequence && d.rank.TP().Index > 0:
+	case p.Ends && a.rank.Ends().Index > 0, p.Sequence && a.rank.TP().Index > 0:
 		return false
-	case !d.Canonical:
+	case !a.Canonical:
 		return true
 	case p.Expert:
-		return d.rank.Siblings().Index == 0
+		return a.rank.Siblings().Index == 0
 	}
-	return d.rank.CP().Index == 0
+	return a.rank.CP().Index == 0
 }
 
 // counted are the gradients of a bucket's shard that this rank counts: all of it as one if it lies so, else by segment.
-func (d *Distributed) counted(b *Bucket) []*device.Tensor {
-	var grads []*device.Tensor
+func (a *AdamW) counted(b *Bucket) []*device.Tensor {
+	a.grads = a.grads[:0]
 	for _, s := range b.Segments {
-		if d.counts(s.Param) {
-			grads = append(grads, s.gradient())
+		if a.counts(s.Param) {
+			a.grads = append(a.grads, s.gradient())
 		}
 	}
-	if b.shard != nil && len(grads) == len(b.Segments) {
-		return []*device.Tensor{b.shard}
+	if b.shard != nil && len(a.grads) == len(b.Segments) {
+		a.grads = append(a.grads[:0], b.shard)
 	}
-	return grads
+	return a.grads
 }
 
 // norm is the norm of all gradients of all ranks.
-func (d *Distributed) norm(dev *device.Device) *device.Tensor {
-	squares := d.squares(dev)
+func (a *AdamW) norm(dev *device.Device) *device.Tensor {
+	if a.Canonical {
+		return a.exactNorm(dev)
+	}
+	squares := a.squares(dev)
+	if a.alone() {
+		c := dev.Open("norm", gradNorm)
+		for _, s := range squares {
+			c.Read("sum", s)
+		}
+		norm := c.Write("norm", squares[0].Format, 1)
+		c.Do()
+		return norm
+	}
 	c := dev.Open("local", localSquares)
 	for _, s := range squares {
 		c.Read("sum", s)
 	}
 	f := lowp.FP32
-	if len(d.Buckets) > 0 { // a stage may have no weights
-		f = d.Buckets[0].Params[0].Grad.Format
+	if len(a.Buckets) > 0 { // a stage may have no weights
+		f = a.Buckets[0].Params[0].Grad.Format
 	}
 	local := c.Write("sum", f, 1)
 	c.Do()
 
-	all := d.rank.All().AllReduce(dev, "all", local)
+	all := a.rank.All().AllReduce(dev, "all", local)
 	c = dev.Open("norm", rootKernel)
 	c.Read("sum", all)
 	norm := c.Write("norm", all.Format, 1)
@@ -73,10 +85,10 @@ func (d *Distributed) norm(dev *device.Device) *device.Tensor {
 }
 
 // squares are the sums of the squares of every bucket's shard.
-func (d *Distributed) squares(dev *device.Device) []*device.Tensor {
-	squares := make([]*device.Tensor, 0, len(d.Buckets))
-	for _, b := range d.completed() {
-		grads := d.counted(b)
+func (a *AdamW) squares(dev *device.Device) []*device.Tensor {
+	a.sums = a.sums[:0]
+	for _, b := range a.completed() {
+		grads := a.counted(b)
 		if len(grads) == 0 {
 			continue
 		}
@@ -86,10 +98,10 @@ func (d *Distributed) squares(dev *device.Device) []*device.Tensor {
 		}
 		c := dev.Open(b.label, sumSquares)
 		c.Read("grad", grad)
-		squares = append(squares, c.Write("sum", grad.Format, 1))
+		a.sums = append(a.sums, c.Write("sum", grad.Format, 1))
 		c.Do()
 	}
-	return squares
+	return a.sums
 }
 
 func pack(dev *device.Device, label string, x []*device.Tensor) *device.Tensor {
@@ -105,17 +117,17 @@ func pack(dev *device.Device, label string, x []*device.Tensor) *device.Tensor {
 }
 
 // exactNorm is norm without a rounding before the end: the root of the exact sum, rounded to float64.
-func (d *Distributed) exactNorm(dev *device.Device) *device.Tensor {
+func (a *AdamW) exactNorm(dev *device.Device) *device.Tensor {
 	c := dev.Open("local", exactSquares)
-	for _, b := range d.Buckets {
-		for _, grad := range d.counted(b) {
+	for _, b := range a.Buckets {
+		for _, grad := range a.counted(b) {
 			c.Read("grad", grad)
 		}
 	}
 	sum := c.Write("digits", lowp.INT32, kernel.SquareDigits)
 	c.Do()
 
-	d.rank.All().SumCounts(dev, "all", sum)
+	a.rank.All().SumCounts(dev, "all", sum)
 	c = dev.Open("norm", exactRoot)
 	c.Read("digits", sum)
 	norm := c.Write("norm", lowp.FP32, 1)

@@ -16,7 +16,7 @@ type Trainer struct {
 	Config
 	Corpus *data.Corpus
 	Model  *model.Model // of the first piece
-	Optim  optim.Optimizer
+	Optim  *optim.AdamW
 
 	// StateAt says before which steps every tensor is shown as a state record; nil: none.
 	StateAt func(step int) bool
@@ -91,16 +91,9 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	for _, p := range w.Params() {
 		p.Steady = true // every step has as many microbatches
 	}
-	switch {
-	case canonical:
-		t.Optim = optim.NewCanonical(c.Optim, w.Params(), rank, c.Cluster.Bucket)
-	case rank.Layout().World() == 1:
-		t.Optim = optim.New(c.Optim, w.Params())
-	default:
-		d := optim.NewDistributed(c.Optim, w.Params(), rank, c.Cluster.Bucket)
-		if t.Optim = d; c.Cluster.Overlap {
-			d.Early(dev)
-		}
+	t.Optim = optim.New(c.Optim, w.Params(), rank, c.Cluster.Bucket, canonical)
+	if c.Cluster.Overlap {
+		t.Optim.Early(dev)
 	}
 	dev.At(0, 0, device.Init)
 	w.Init(dev, t.seeded)

@@ -89,8 +89,8 @@ func (t *Trainer) quantise(sharded bool) {
 		return
 	}
 	dev := t.dev.In("quant")
-	if o, ok := t.Optim.(interface{ GatherMasters(*device.Device) }); ok && sharded {
-		o.GatherMasters(dev)
+	if sharded {
+		t.Optim.GatherMasters(dev)
 	}
 	t.weights.Quantise(dev)
 }

@@ -66,13 +66,13 @@ func run(t testing.TB, c Config, n, steps int, plans ...string) *ranks {
 	}))
 	r.params = len(trainers[0].Model.Params())
 	if n > 1 {
-		r.gather(trainers[0].Optim.(*optim.Distributed), shards)
+		r.gather(trainers[0].Optim, shards)
 	}
 	return r
 }
 
 // gather lays the shards of every bucket end to end and cuts them into its parameters again.
-func (r *ranks) gather(d *optim.Distributed, shards []map[string]*device.Tensor) {
+func (r *ranks) gather(d *optim.AdamW, shards []map[string]*device.Tensor) {
 	for b, bucket := range d.Buckets {
 		var all []float64
 		for _, rank := range shards {
