@@ -10,7 +10,7 @@ import (
 //
 // Reduces: elements, by f.
 func SumSquares[T libm.Float](x []T, f Fold) T {
-	need(f, len(x))
+	Need(f, len(x))
 	if !Plain[T](f) || !inLanes(f) {
 		return Dot(f, x, 1, x, 1)
 	}

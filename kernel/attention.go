@@ -19,6 +19,8 @@ func (s AttentionShape) Steps() int {
 	return s.Queries
 }
 
+func (s AttentionShape) steps() Steps { return Steps{s.T, s.Steps(), s.First} }
+
 // AttentionFolds are the orders of its sums.
 type AttentionFolds struct {
 	P       Fold // over P: q·k, and do·v in the backward
@@ -38,7 +40,7 @@ type AttentionFolds struct {
 // Shapes:  q (B·Q,H·P), k, v (B·T,KV·P) → o (B·Q,H·P), probs (B,H,Q,T); Q is T unless the shape says.
 // Reduces: P, and the keys twice.
 func Attention[T libm.Float](o, probs, q, k, v []T, s AttentionShape, scale T, f AttentionFolds) {
-	need(f.Keys, s.T)
+	Need(f.Keys, s.T)
 	n := s.Steps()
 	for b := range s.B {
 		for h := range s.H {
@@ -49,7 +51,7 @@ func Attention[T libm.Float](o, probs, q, k, v []T, s AttentionShape, scale T, f
 			for t := range n {
 				softmaxRow(p[t*s.T:][:s.T], s.First+t+1, scale, f.Keys)
 			}
-			causal(f.Keys, head(o, s.P, n, b, h, s.H), RowMajor(p, s.T), head(v, s.P, s.T, b, kv, s.KV), s, pastOnly)
+			Causal(f.Keys, head(o, s.P, n, b, h, s.H), RowMajor(p, s.T), head(v, s.P, s.T, b, kv, s.KV), s.P, s.steps(), PastOnly)
 		}
 	}
 }
@@ -67,7 +69,7 @@ func softmaxRow[T libm.Float](x []T, n int, scale T, f Fold) {
 	for j := range n {
 		x[j] = T(x[j] * scale)
 	}
-	expLess(x[:n], x[:n], largest(x[:n]))
+	ExpLess(x[:n], x[:n], Largest(x[:n]))
 	clear(x[n:])
 	sum := Sum(f, x, 1)
 	for j := range n {
@@ -89,17 +91,17 @@ func softmaxRow[T libm.Float](x []T, n int, scale T, f Fold) {
 func AttentionBackward[T libm.Float](dq, dk, dv, do, q, k, v, probs []T, s AttentionShape, scale T, f AttentionFolds) {
 	group, n := s.H/s.KV, s.Steps()
 	segments := max(segmentsOf(f), 1)
-	need(f.Keys, s.T)
-	need(f.DQ, s.T)
-	need(f.Queries, group*n/segments)
-	ds, qs, dos := borrow[T](group*n*s.T), borrow[T](group*n*s.P), borrow[T](group*n*s.P)
-	defer giveBack(ds)
-	defer giveBack(qs)
-	defer giveBack(dos)
+	Need(f.Keys, s.T)
+	Need(f.DQ, s.T)
+	Need(f.Queries, group*n/segments)
+	ds, qs, dos := Borrow[T](group*n*s.T), Borrow[T](group*n*s.P), Borrow[T](group*n*s.P)
+	defer GiveBack(ds)
+	defer GiveBack(qs)
+	defer GiveBack(dos)
 	var ps *[]T // of a group's heads, laid down as ds is; as they lie, unless segments come first
 	if segments > 1 {
-		ps = borrow[T](group * n * s.T)
-		defer giveBack(ps)
+		ps = Borrow[T](group * n * s.T)
+		defer GiveBack(ps)
 	}
 	w := attentionQueries[T]{s, f, group, n / segments, *ds, *qs, *dos}
 	for b := range s.B {
@@ -148,7 +150,7 @@ func (w attentionQueries[T]) scores(i, t int, q, do, dq, k, v Mat[T], p []T, sca
 	d := w.ds[i*w.size*w.shape.T:][:w.size*w.shape.T]
 	MatMul(d, w.shape.T, do.from(t), v.T(), w.size, at.First+w.size, w.shape.P, w.folds.P)
 	scoreGradient(d, p, w.shape.T, at.First, scale, w.folds.Keys)
-	causal(w.folds.DQ, dq.from(t), RowMajor(d, w.shape.T), k, at, pastOnly)
+	Causal(w.folds.DQ, dq.from(t), RowMajor(d, w.shape.T), k, at.P, at.steps(), PastOnly)
 	copyHead(w.qs[i*w.size*w.shape.P:], q.from(t), w.size, w.shape.P)
 	copyHead(w.dos[i*w.size*w.shape.P:], do.from(t), w.size, w.shape.P)
 }
@@ -157,17 +159,17 @@ func (w attentionQueries[T]) scores(i, t int, q, do, dq, k, v Mat[T], p []T, sca
 func (w attentionQueries[T]) keys(dst Mat[T], weight, rows []T) {
 	segments := w.shape.Steps() / w.size
 	if segments == 1 {
-		causal(w.folds.Queries, dst, RowMajor(weight, w.shape.T).T(), RowMajor(rows, w.shape.P), w.shape, futureOnly)
+		Causal(w.folds.Queries, dst, RowMajor(weight, w.shape.T).T(), RowMajor(rows, w.shape.P), w.shape.P, w.shape.steps(), FutureOnly)
 		return
 	}
 	at := w.shape
 	at.Queries = w.size
 	run, width := w.group*w.size, at.T*at.P
-	sums := borrow[T](segments * width)
-	defer giveBack(sums)
+	sums := Borrow[T](segments * width)
+	defer GiveBack(sums)
 	for i := range segments {
 		at.First = w.shape.First + i*w.size
-		causal(w.folds.Queries, RowMajor((*sums)[i*width:], at.P), RowMajor(weight[i*run*at.T:], at.T).T(), RowMajor(rows[i*run*at.P:], at.P), at, futureOnly)
+		Causal(w.folds.Queries, RowMajor((*sums)[i*width:], at.P), RowMajor(weight[i*run*at.T:], at.T).T(), RowMajor(rows[i*run*at.P:], at.P), at.P, at.steps(), FutureOnly)
 	}
 	for t := range at.T {
 		SumRows(w.folds.Segments, dst.Data[t*dst.Row:][:at.P], (*sums)[t*at.P:], width)
@@ -178,7 +180,7 @@ func (w attentionQueries[T]) keys(dst Mat[T], weight, rows []T) {
 func scoreGradient[T libm.Float](dp, p []T, t, first int, scale T, keys Fold) {
 	for i := range len(p) / t {
 		d, pi := dp[i*t:][:t], p[i*t:][:t]
-		fill(d[first+i+1:], Negzero[T]()) // p is 0 there, 0·−0 = −0: absent
+		Fill(d[first+i+1:], Negzero[T]()) // p is 0 there, 0·−0 = −0: absent
 		s := Dot(keys, pi, 1, d, 1)
 		for j, pj := range pi[:first+i+1] {
 			d[j] = T(pj*(d[j]-s)) * scale

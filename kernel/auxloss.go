@@ -14,14 +14,14 @@ import "firstbit/libm"
 // Source:  docs/facts.md, Model and Kernels; Megatron Core's fused auxiliary loss, which lays sequences side by side.
 func AuxLoss[T libm.Float](share []T, counts []int32, e, grid int, c T, rows func(n int) Fold, experts, ctas Fold, probe func(cta int, partial T)) T {
 	t := len(share) / len(counts)
-	need(experts, len(counts))
-	need(ctas, min(grid, t))
-	partials, sums := borrow[T](ctas.N), borrow[T](len(counts))
-	defer giveBack(partials)
-	defer giveBack(sums)
+	Need(experts, len(counts))
+	Need(ctas, min(grid, t))
+	partials, sums := Borrow[T](ctas.N), Borrow[T](len(counts))
+	defer GiveBack(partials)
+	defer GiveBack(sums)
 	for b := range ctas.N {
 		own := rows((t - b + grid - 1) / grid)
-		need(own, (t-b+grid-1)/grid)
+		Need(own, (t-b+grid-1)/grid)
 		for at := 0; at < len(counts); at += e {
 			SumRows(own, (*sums)[at:at+e], share[at*t+b*e:], grid*e)
 		}
@@ -45,9 +45,9 @@ func AuxLoss[T libm.Float](share []T, counts []int32, e, grid int, c T, rows fun
 // Reduces: a CTA's columns, the E experts, by experts; rows and ctas as AuxLoss; sequences.
 func AuxLossBySequence[T libm.Float](share []T, counts []int32, e, grid int, c T, rows func(n int) Fold, experts, ctas, sequences Fold, probe func(cta int, partial T)) T {
 	b := len(counts) / e
-	need(sequences, b)
-	each := borrow[T](b)
-	defer giveBack(each)
+	Need(sequences, b)
+	each := Borrow[T](b)
+	defer GiveBack(each)
 	size := len(share) / b
 	for i := range *each {
 		(*each)[i] = AuxLoss(share[i*size:][:size], counts[i*e:][:e], e, grid, c, rows, experts, ctas, probe)
@@ -84,13 +84,13 @@ func ZLossByToken[T libm.Float](logits []T, e int, coeff T, experts, tokens Fold
 // zSum is Σ_t coeff·lse(logits_t)².
 func zSum[T libm.Float](logits []T, e int, coeff T, experts, tokens Fold) T {
 	t := len(logits) / e
-	need(experts, e)
-	need(tokens, t)
-	squares, buf := borrow[T](t), borrow[T](e)
-	defer giveBack(squares)
-	defer giveBack(buf)
+	Need(experts, e)
+	Need(tokens, t)
+	squares, buf := Borrow[T](t), Borrow[T](e)
+	defer GiveBack(squares)
+	defer GiveBack(buf)
 	for i := range t {
-		l := logSumExp(*buf, logits[i*e:][:e], experts)
+		l := LogSumExp(*buf, logits[i*e:][:e], experts)
 		(*squares)[i] = T(T(l*l) * coeff)
 	}
 	return Sum(tokens, *squares, 1)
@@ -98,11 +98,11 @@ func zSum[T libm.Float](logits []T, e int, coeff T, experts, tokens Fold) T {
 
 // ZLossBackward is dlogits = scale·coeff/T·2·lse·softmax(logits).
 func ZLossBackward[T libm.Float](dlogits, logits []T, e int, coeff, scale T, experts Fold) {
-	need(experts, e)
+	Need(experts, e)
 	t := len(logits) / e
 	for i := range t {
 		x, d := logits[i*e:][:e], dlogits[i*e:][:e]
-		l := logSumExp(d, x, experts)
+		l := LogSumExp(d, x, experts)
 		g := T(T(T(2*l)*coeff)/T(t)) * scale
 		for j, v := range x {
 			d[j] = libm.ExpOf(v-l) * g

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"firstbit/kernel/check"
 )
 
 // oneProcessor sets GOMAXPROCS to 1 and returns what sets it back. Each benchmark that testing runs, inside
@@ -20,7 +22,7 @@ func oneProcessor() (back func()) {
 func BenchmarkProduct512(b *testing.B) {
 	const n = 512
 	r := rand.New(rand.NewPCG(1, 1))
-	x, y, c := random32(r, n*n), random32(r, n*n), make([]float32, n*n)
+	x, y, c := check.Random(r, n*n), check.Random(r, n*n), make([]float32, n*n)
 	mx, my := RowMajor(x, n), RowMajor(y, n)
 	run := func(name string, f func()) {
 		b.Run(name, func(b *testing.B) {
@@ -55,69 +57,6 @@ func BenchmarkProduct512(b *testing.B) {
 	run("TN seq", func() { MatMul(c, n, mx.T(), my, n, n, n, seq) })
 }
 
-// BenchmarkGrouped is the experts' products over 512 rows of 8 experts, one without rows.
-func BenchmarkGrouped(b *testing.B) {
-	const rows, d, f = 512, 64, 128
-	offsets := []int32{0, 90, 130, 130, 250, 300, 411, 480, 512}
-	r := rand.New(rand.NewPCG(1, 1))
-	x, w, y, dw := random32(r, rows*d), random32(r, 8*d*f), make([]float32, rows*f), make([]float32, 8*d*f)
-	fold := inOrder(d)
-	folds := make([]Fold, rows)
-	for n := range folds {
-		folds[n] = inOrder(n)
-	}
-	run := func(name string, do func()) {
-		b.Run(name, func(b *testing.B) {
-			defer oneProcessor()()
-			b.ReportAllocs()
-			for b.Loop() {
-				do()
-			}
-			flops(b, 2*rows*d*f)
-		})
-	}
-	run("NN", func() { GroupedMatMul(y, x, w, offsets, d, f, false, fold) })
-	run("NT", func() { GroupedMatMul(y, x, w, offsets, d, f, true, fold) })
-	run("weight", func() { GroupedMatMulWeight(dw, x, y, offsets, d, f, func(n int) Fold { return folds[n] }) })
-}
-
-// BenchmarkRows is the kernels over rows that have no benchmark of their own.
-func BenchmarkRows(b *testing.B) {
-	const rows, d, e, k = 512, 128, 16, 2
-	r := rand.New(rand.NewPCG(1, 1))
-	x, y, dy, w, rstd := random32(r, rows*d), make([]float32, rows*d), random32(r, rows*d), random32(r, d), random32(r, rows)
-	dw, scores, out, dout := make([]float32, d), random32(r, rows*e), make([]float32, rows*e), random32(r, rows*e)
-	index, order, inverse, offsets := make([]int32, rows*k), make([]int32, rows*k), make([]int32, rows*k), make([]int32, e+1)
-	TopK(index, scores, nil, e, k, TieLow)
-	Permute(order, inverse, offsets, index, e, k)
-	slots, chosen, sum, prob := random32(r, rows*k*d), random32(r, rows*k), make([]float32, rows), make([]float32, rows*k)
-	fd, fe, fk, frows, tree := inOrder(d), inOrder(e), inOrder(k), inOrder(rows), foldOf("pairwise", rows)
-	for _, c := range []struct {
-		name string
-		n    int
-		do   func()
-	}{
-		{"RMSNormBackward", rows * d, func() { RMSNormBackward(y, dy, x, w, rstd, d, fd) }},
-		{"RMSNormWeightBackward", rows * d, func() { RMSNormWeightBackward(dw, dy, x, rstd, d, frows) }},
-		{"ReLU2Backward", rows * d, func() { ReLU2Backward(y, dy, x) }},
-		{"Add", rows * d, func() { Add(y, x, dy) }},
-		{"SumRows seq", rows * d, func() { SumRows(frows, dw, x, d) }},
-		{"SumRows pairwise", rows * d, func() { SumRows(tree, dw, x, d) }},
-		{"Sigmoid", rows * e, func() { Sigmoid(out, scores) }},
-		{"Softmax", rows * e, func() { Softmax(out, scores, e, fe) }},
-		{"SoftmaxBackward", rows * e, func() { SoftmaxBackward(out, dout, scores, e, fe) }},
-		{"ZLoss", rows * e, func() { ZLoss(scores, e, 1, fe, frows) }},
-		{"ZLossBackward", rows * e, func() { ZLossBackward(out, scores, e, 1, 1, fe) }},
-		{"ProbShare", rows * e, func() { ProbShare(out, scores, e, fe) }},
-		{"Normalize", rows * k, func() { Normalize(prob, sum, chosen, k, 1, fk) }},
-		{"Permute", rows * k, func() { Permute(order, inverse, offsets, index, e, k) }},
-		{"GatherRows", rows * k * d, func() { GatherRows(slots, x, order, k, d) }},
-		{"CombineSlots", rows * k * d, func() { CombineSlots(y, slots, inverse, k, d, fk) }},
-	} {
-		b.Run(c.name, func(b *testing.B) { benchBytes(b, c.n, c.do) })
-	}
-}
-
 // BenchmarkStepShapes is products of the shapes of a training step, few rows or columns among them, beside the
 // plain loop in the same run. On one processor.
 func BenchmarkStepShapes(b *testing.B) {
@@ -133,7 +72,7 @@ func BenchmarkStepShapes(b *testing.B) {
 		{"NN", 3, 64, 128}, {"NT", 3, 64, 128}, {"TN", 64, 128, 3}, {"NN", 1, 64, 64}, {"NT", 1, 64, 64},
 		{"NN", 512, 1, 64}, {"NT", 512, 3, 64}, {"NT", 16, 16, 16}, {"TN", 16, 16, 16}, {"NT", 8, 8, 8}, {"NN", 2, 2, 16}, {"NN", 1, 1, 128},
 	} {
-		x, y, c, f := random32(r, s.m*s.k), random32(r, s.k*s.n), make([]float32, s.m*s.n), inOrder(s.k)
+		x, y, c, f := check.Random(r, s.m*s.k), check.Random(r, s.k*s.n), make([]float32, s.m*s.n), inOrder(s.k)
 		mx, my := RowMajor(x, s.k), RowMajor(y, s.n)
 		if s.layout == "NT" {
 			my = RowMajor(y, s.k).T()
@@ -163,5 +102,14 @@ func BenchmarkStepShapes(b *testing.B) {
 			b.ReportMetric(plain.Seconds()/vector.Seconds(), "×plain")
 			b.ReportMetric(0, "ns/op")
 		})
+	}
+}
+
+func BenchmarkSumRows(b *testing.B) {
+	const rows, d = 512, 128
+	x, dw := check.Random(rand.New(rand.NewPCG(1, 1)), rows*d), make([]float32, d)
+	for _, order := range []string{"seq", "pairwise"} {
+		f := foldOf(order, rows)
+		b.Run(order, func(b *testing.B) { check.Bytes(b, rows*d, func() { SumRows(f, dw, x, d) }) })
 	}
 }

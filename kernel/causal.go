@@ -8,28 +8,32 @@ import (
 // side says which of the steps a row of a causal product sees.
 type side bool
 
+// The sides.
 const (
-	pastOnly   side = false // a query sees the keys up to its own step
-	futureOnly side = true  // a key sees the queries from its own step on
+	PastOnly   side = false // a query sees the keys up to its own step
+	FutureOnly side = true  // a key sees the queries from its own step on
 )
 
-// causal is a matrix product from whose sums what causality forbids is absent.
+// Steps are those of a causal product: all the keys, and of the queries a run from First on.
+type Steps struct{ Keys, Queries, First int }
+
+// Causal is a matrix product from whose sums what causality forbids is absent.
 //
 //	c[t] = fold over i of w[t,i]·x[i], leaf i being step i mod T of the keys, or i mod Q of the queries
 //
 // Shapes:  past: w (Q,T), x (T,P) → c (Q,P). Future: w (T,n), x (n,P), n a multiple of Q → c (T,P).
 // Reduces: the keys or n, by f. An absent leaf is −0, wherever the order has it.
-func causal[T libm.Float](f Fold, c, w, x Mat[T], s AttentionShape, keep side) {
-	rows, period := s.Steps(), s.T
-	if keep == futureOnly {
+func Causal[T libm.Float](f Fold, c, w, x Mat[T], p int, s Steps, keep side) {
+	rows, period := s.Queries, s.Keys
+	if keep == FutureOnly {
 		rows, period = period, rows
 	}
 	for t := range rows {
 		lo, hi := 0, s.First+t+1
-		if keep == futureOnly {
+		if keep == FutureOnly {
 			lo, hi = max(t-s.First, 0), period
 		}
-		causalRow(f, c.Data[t*c.Row:][:s.P], w.Data[t*w.Row:], w.Col, x, lo, hi, period)
+		causalRow(f, c.Data[t*c.Row:][:p], w.Data[t*w.Row:], w.Col, x, lo, hi, period)
 	}
 }
 
@@ -67,7 +71,7 @@ func addRows[T libm.Float](dst, w []T, sw int, x []T, ld, n int) {
 // causalRow is one row of causal: leaves whose step lies outside lo to hi are absent.
 func causalRow[T libm.Float](f Fold, dst, w []T, sw int, x Mat[T], lo, hi, period int) {
 	plain := Plain[T](f)
-	runRows(f, dst, func(acc []T, step reduce.Step) {
+	RunRows(f, dst, func(acc []T, step reduce.Step) {
 		if plain && f.Perm == nil && step.Stride == 1 {
 			presentRows(acc, w, sw, x, step.Start, step.Start+step.Count, lo, hi, period)
 			return
@@ -80,7 +84,7 @@ func causalRow[T libm.Float](f Fold, dst, w []T, sw int, x Mat[T], lo, hi, perio
 				addRows(acc, w[i*sw:], sw, x.Data[i*x.Row:], x.Row, 1)
 			default:
 				for j, v := range x.Data[i*x.Row:][:len(acc)] {
-					acc[j] = mulAdd(f, acc[j], w[i*sw], v)
+					acc[j] = MulAdd(f, acc[j], w[i*sw], v)
 				}
 			}
 		}
@@ -97,8 +101,8 @@ func presentRows[T libm.Float](acc, w []T, sw int, x Mat[T], start, end, lo, hi,
 	}
 }
 
-// need demands a fold of n leaves.
-func need(f Fold, n int) {
+// Need demands a fold of n leaves.
+func Need(f Fold, n int) {
 	if f.N != n {
 		panic("kernel: a fold of another length than what it adds")
 	}

@@ -16,7 +16,7 @@ func (t *tiles) pack() {
 		return
 	}
 	size := t.k * vectorN
-	t.panels = borrow[float32]((t.n + vectorN - 1) / vectorN * size)
+	t.panels = Borrow[float32]((t.n + vectorN - 1) / vectorN * size)
 	for j := 0; j < t.n; j += vectorN {
 		t.packColumns((*t.panels)[j/vectorN*size:][:size], max(0, min(j, t.n-vectorN)))
 	}

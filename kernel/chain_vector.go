@@ -46,7 +46,7 @@ func vectorMatMul(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold) 
 		parallel(t, blocks)
 	}
 	if t.panels != nil {
-		giveBack(t.panels)
+		GiveBack(t.panels)
 	}
 	*t = tiles{}
 	tilesPool.Put(t)
@@ -58,13 +58,13 @@ func (t *tiles) run(lo, hi int) {
 	var w walk
 	var rows []float32
 	if t.packsA {
-		lent := borrow[float32](t.k * vectorM)
-		defer giveBack(lent)
+		lent := Borrow[float32](t.k * vectorM)
+		defer GiveBack(lent)
 		rows = *lent
 	}
 	if !t.f.InOrder {
-		lent := borrow[float32](t.f.Depth * vectorTile)
-		defer giveBack(lent)
+		lent := Borrow[float32](t.f.Depth * vectorTile)
+		defer GiveBack(lent)
 		w.stack = *lent
 	}
 	for i := lo * vectorM; i < min(hi*vectorM, t.m); i += vectorM {

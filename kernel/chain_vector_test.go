@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
@@ -30,7 +31,7 @@ func needVectors(t *testing.T) {
 // edgy32 are numbers at which a processor that took liberties would be caught: zeros of both
 // signs, denormals, the largest numbers, ones that nearly cancel. Infinities have a test of their own.
 func edgy32(r *rand.Rand, n int) []float32 {
-	x := random32(r, n)
+	x := check.Random(r, n)
 	for i := range x {
 		switch r.IntN(8) {
 		case 0:
@@ -70,7 +71,7 @@ func TestVectorTilesAreThePlainLoop(t *testing.T) {
 	sizes = append(sizes, [3]int{packedRows, farApart + 1, 6}, [3]int{farApart + 1, packedPanel, 5}) // rows far apart: packed
 	for _, procs := range []int{1, 3} {
 		runtime.GOMAXPROCS(procs)
-		for _, order := range orders {
+		for _, order := range check.Orders {
 			for i, s := range sizes {
 				if procs > 1 && i < len(sizes)-3 { // too small to share
 					continue
@@ -95,7 +96,7 @@ func TestVectorTilesAtRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 44))
 	for range 1000 {
 		m, n, k, la, lb := 1+r.IntN(60), 1+r.IntN(70), 1+r.IntN(50), layouts[r.IntN(len(layouts))], layouts[r.IntN(len(layouts))]
-		order := orders[r.IntN(len(orders))]
+		order := check.Orders[r.IntN(len(check.Orders))]
 		checkVector(t, r, fmt.Sprintf("%s %d×%d×%d a %s b %s", order, m, n, k, la.name, lb.name), m, n, foldOf(order, k), la.make, lb.make)
 	}
 }
@@ -103,14 +104,14 @@ func TestVectorTilesAtRandom(t *testing.T) {
 // An element of a full tile, of one that reaches back, and of one that is padded, asked as a black box.
 func TestVectorTilesAddByTheirPlan(t *testing.T) {
 	needVectors(t)
-	for _, order := range orders {
+	for _, order := range check.Orders {
 		for _, k := range []int{1, 2, 7, 19} {
 			for _, at := range [][4]int{{8, 21, 5, 15}, {8, 21, 7, 20}, {3, 9, 2, 8}} { // m, n, row, column
 				m, n, row, column := at[0], at[1], at[2], at[3]
-				requireOrder(t, fmt.Sprintf("%v by %s over %d", at, order, k), k, reduce.MustOrder(order).Tree(k), lowp.FP32, func(x []float32) float32 {
+				check.Order(t, fmt.Sprintf("%v by %s over %d", at, order, k), k, reduce.MustOrder(order).Tree(k), lowp.FP32, func(x []float32) float32 {
 					a, c := make([]float32, m*k), make([]float32, m*n)
 					copy(a[row*k:], x)
-					MatMul(c, n, RowMajor(a, k), RowMajor(ones32(k*n), n), m, n, k, foldOf(order, k))
+					MatMul(c, n, RowMajor(a, k), RowMajor(check.Ones(k*n), n), m, n, k, foldOf(order, k))
 					return c[row*n+column]
 				})
 			}
@@ -134,14 +135,14 @@ func checkVector(t *testing.T, r *rand.Rand, what string, m, n int, f Fold, la, 
 	k, ldc, at := f.N, n+r.IntN(3), r.IntN(4)
 	a := la(edgy32(r, 2*(m+3)*(k+3)+at)[at:], m, k)
 	b := lb(edgy32(r, 2*(n+3)*(k+3)+at)[at:], k, n)
-	got, plain := random32(r, m*ldc+at)[at:], make([]float32, m*ldc)
+	got, plain := check.Random(r, m*ldc+at)[at:], make([]float32, m*ldc)
 	copy(plain, got) // what lies between the rows of c must stay
 	naive := append([]float32(nil), got...)
 	MatMul(got, ldc, a, b, m, n, k, f)
 	plainly(func() { MatMul(plain, ldc, a, b, m, n, k, f) })
 	MatMulNaive(naive, ldc, a, b, m, n, k, f)
-	requireSameBits(t, naive, plain, "plain %s", what)
-	requireSameBits(t, plain, got, "vector %s", what)
+	check.SameBits(t, naive, plain, "plain %s", what)
+	check.SameBits(t, plain, got, "vector %s", what)
 }
 
 // Sums that overflow are the same up to the first NaN, and each NaN is in the same place.
@@ -149,7 +150,7 @@ func TestVectorTilesOverflowAlike(t *testing.T) {
 	needVectors(t)
 	r := rand.New(rand.NewPCG(33, 34))
 	const m, n, k = 13, 37, 40
-	for _, order := range orders {
+	for _, order := range check.Orders {
 		f := foldOf(order, k)
 		a, b := edgy32(r, m*k), edgy32(r, k*n)
 		for range 9 {
@@ -171,7 +172,7 @@ func TestVectorTilesOverflowAlike(t *testing.T) {
 			}
 		}
 		require.NotZero(t, infinite)
-		requireSameBits(t, want, got, "%s", order)
+		check.SameBits(t, want, got, "%s", order)
 	}
 }
 
@@ -181,7 +182,7 @@ func TestVectorTilesNegativeControl(t *testing.T) {
 	needVectors(t)
 	r := rand.New(rand.NewPCG(35, 36))
 	const m, n, k = 6, 16, 20
-	a, b := RowMajor(random32(r, m*k), k), RowMajor(random32(r, k*n), n)
+	a, b := RowMajor(check.Random(r, m*k), k), RowMajor(check.Random(r, k*n), n)
 	got, fused := make([]float32, m*n), make([]float32, m*n)
 	MatMul(got, n, a, b, m, n, k, inOrder(k))
 	MatMul(fused, n, a, b, m, n, k, Fold{Program: reduce.Seq.Program(k), Acc: lowp.FP32, FMA: true})
@@ -197,7 +198,7 @@ func TestVectorTilesNegativeControl(t *testing.T) {
 	for i := range negative {
 		negative[i] = Negzero[float32]()
 	}
-	MatMul(one, n, RowMajor(ones32(m), 1), RowMajor(negative, n), m, n, 1, inOrder(1))
+	MatMul(one, n, RowMajor(check.Ones(m), 1), RowMajor(negative, n), m, n, 1, inOrder(1))
 	for i, v := range one {
 		require.True(t, math.Signbit(float64(v)), "element %d: 1·−0 alone is −0", i)
 	}
@@ -229,8 +230,8 @@ func TestVectorTilesAllocNothing(t *testing.T) {
 	needVectors(t)
 	r := rand.New(rand.NewPCG(39, 40))
 	const m, n, k = 13, 37, 40
-	a, b, c := random32(r, m*k), random32(r, k*n), make([]float32, m*n)
-	for _, order := range orders {
+	a, b, c := check.Random(r, m*k), check.Random(r, k*n), make([]float32, m*n)
+	for _, order := range check.Orders {
 		f := foldOf(order, k)
 		require.Zero(t, testing.AllocsPerRun(100, func() { MatMul(c, n, RowMajor(a, k), RowMajor(b, k).T(), m, n, k, f) }), order)
 	}
@@ -250,7 +251,7 @@ func TestVectorRowsAreThePlainLoop(t *testing.T) {
 				want := append([]float32(nil), got...)
 				addRows(got[:width], w, sw, x, ld, n)
 				plainly(func() { addRows(want[:width], w, sw, x, ld, n) })
-				requireSameBits(t, want, got, "%d rows of %d", n, width)
+				check.SameBits(t, want, got, "%d rows of %d", n, width)
 			}
 		}
 	}

@@ -172,7 +172,7 @@ func (w *walkMembers[T]) flush() {
 	sums := w.slots(f.Depth + 1)
 	switch {
 	case f.N == 0:
-		fill(sums[:w.width], Negzero[T]())
+		Fill(sums[:w.width], Negzero[T]())
 	case len(f.Steps) == 1:
 		w.around(sums[:w.width], sums[w.width:][:w.width], f)
 	default:
@@ -188,7 +188,7 @@ func (w *walkMembers[T]) flush() {
 
 // around walks the ring once for the pieces that have begun, and again for those that begin further along.
 func (w *walkMembers[T]) around(acc, spare []T, f Fold) {
-	fill(acc, Negzero[T]())
+	Fill(acc, Negzero[T]())
 	step := f.Steps[0]
 	row := func(i int) []T { return w.row(f.leaf(step.Start + i*step.Stride)) }
 	var rows [rowsAtOnce][]T

@@ -15,18 +15,18 @@ func (w *walkMembers[T]) row(m int) []T { return w.in[m][w.at:][:w.width] }
 // slots are n partial sums of the walk's width, not cleared.
 func (w *walkMembers[T]) slots(n int) []T {
 	if w.stack != nil && cap(*w.stack) < n*w.width {
-		giveBack(w.stack)
+		GiveBack(w.stack)
 		w.stack = nil
 	}
 	if w.stack == nil {
-		w.stack = borrow[T](n * w.width)
+		w.stack = Borrow[T](n * w.width)
 	}
 	return (*w.stack)[:n*w.width]
 }
 
 func (w *walkMembers[T]) end() {
 	if w.stack != nil {
-		giveBack(w.stack)
+		GiveBack(w.stack)
 	}
 }
 
@@ -106,7 +106,7 @@ func addLeavesPlain[T libm.Float](f Fold, acc, spare []T, rows [][]T, lo int, to
 		sum = spare
 	}
 	if to != extend {
-		fill(sum, Negzero[T]())
+		Fill(sum, Negzero[T]())
 	}
 	plain := !narrow[T](f)
 	for ; plain && len(rows) >= 4; rows = rows[4:] {

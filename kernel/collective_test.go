@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/reduce"
@@ -178,7 +179,7 @@ func TestCollectivesAddByTheirOrder(t *testing.T) {
 					continue
 				}
 				parts[x.Part] = true
-				requireOrder(t, fmt.Sprintf("%s, element %d of %d ranks", algorithm, x.Lo, ranks), ranks, x.order.Tree(ranks), lowp.FP32, func(v []float32) float32 {
+				check.Order(t, fmt.Sprintf("%s, element %d of %d ranks", algorithm, x.Lo, ranks), ranks, x.order.Tree(ranks), lowp.FP32, func(v []float32) float32 {
 					for m := range in {
 						in[m][x.Lo] = v[m]
 					}
@@ -227,7 +228,7 @@ func TestLeavesOnVectors(t *testing.T) {
 	defer func() { vectorised = true }()
 	r := rand.New(rand.NewPCG(8, 9))
 	anyBits := func(n int) []float32 {
-		x := random32(r, n)
+		x := check.Random(r, n)
 		for i := range x {
 			switch r.IntN(4) {
 			case 0:
@@ -259,7 +260,7 @@ func TestLeavesOnVectors(t *testing.T) {
 						}
 					}
 				}
-				requireSameBits(t, got[1], got[0], "%s, %d rows of %d, how %d", acc, k, n, to)
+				check.SameBits(t, got[1], got[0], "%s, %d rows of %d, how %d", acc, k, n, to)
 			}
 		}
 	}

@@ -48,9 +48,9 @@ func (s ConvShape) beyond(r, at int) int {
 
 // convolve folds the taps, tap k reading the step shift(k) away; one outside x is in the halo, and absent without one.
 func convolve[T libm.Float](y, x, halo, w []T, s ConvShape, f Fold, shift func(k int) int) {
-	need(f, s.K)
-	taps := borrow[T](s.K * s.C) // (K,C)
-	defer giveBack(taps)
+	Need(f, s.K)
+	taps := Borrow[T](s.K * s.C) // (K,C)
+	defer GiveBack(taps)
 	for c := range s.C {
 		for k := range s.K {
 			(*taps)[k*s.C+c] = w[c*s.K+k]
@@ -58,7 +58,7 @@ func convolve[T libm.Float](y, x, halo, w []T, s ConvShape, f Fold, shift func(k
 	}
 	for r := range s.B * s.T {
 		t := r % s.T
-		runRows(f, y[r*s.C:][:s.C], func(acc []T, step reduce.Step) {
+		RunRows(f, y[r*s.C:][:s.C], func(acc []T, step reduce.Step) {
 			for i := range step.Count {
 				k := f.leaf(step.Start + i*step.Stride)
 				at := t + shift(k)
@@ -83,7 +83,7 @@ func addProducts[T libm.Float](f Fold, acc, a, b []T) {
 		return
 	}
 	for j, v := range a {
-		acc[j] = mulAdd(f, acc[j], v, b[j])
+		acc[j] = MulAdd(f, acc[j], v, b[j])
 	}
 }
 
@@ -95,12 +95,12 @@ func addProducts[T libm.Float](f Fold, acc, a, b []T) {
 // Shapes:  dy, x (B·T,C), before (B·(K−1),C) or nil → dw (C,K), dbias (C).
 // Reduces: the B·T rows, by f. Rows whose tap lies before the sequence are absent.
 func CausalConvWeightBackward[T libm.Float](dw, dbias, dy, x, before []T, s ConvShape, f Fold) {
-	need(f, s.B*s.T)
-	sum := borrow[T](s.C)
-	defer giveBack(sum)
+	Need(f, s.B*s.T)
+	sum := Borrow[T](s.C)
+	defer GiveBack(sum)
 	for k := range s.K {
 		back := s.K - 1 - k
-		runRows(f, *sum, func(acc []T, step reduce.Step) {
+		RunRows(f, *sum, func(acc []T, step reduce.Step) {
 			for i := range step.Count {
 				r := f.leaf(step.Start + i*step.Stride)
 				switch t := r % s.T; {

@@ -15,7 +15,7 @@ func Embedding[T libm.Float](y, w []T, ids []int32, d int) {
 			copy(y[i*d:][:d], w[at:][:d])
 			continue
 		}
-		fill(y[i*d:][:d], Negzero[T]())
+		Fill(y[i*d:][:d], Negzero[T]())
 	}
 }
 
@@ -38,7 +38,7 @@ func LocalIDs(local, ids []int32, first int32) {
 func EmbeddingBackward[T libm.Float](dw, dy []T, ids []int32, d int, tokens func(n int) Fold) {
 	occurrences(ids, len(dw)/d, func(v int, at []int32) {
 		f := tokens(len(at))
-		need(f, len(at))
+		Need(f, len(at))
 		SumRowsAt(f, dw[v*d:][:d], dy, d, at)
 	})
 }
@@ -74,4 +74,17 @@ func borrowIndex(n int) *[]int32 {
 	}
 	*s = (*s)[:n]
 	return s
+}
+
+// EmbeddingBackwardAll is EmbeddingBackward cut by token: every row is a leaf of every sum.
+//
+//	dw[v] = Σ over i of dy[i], absent where ids[i] ≠ v
+//
+// Shapes:  dy (rows,D), ids (rows) → dw (V,D). An id outside the V rows lies elsewhere.
+// Reduces: the rows, by f.
+func EmbeddingBackwardAll[T libm.Float](dw, dy []T, ids []int32, d int, f Fold) {
+	Need(f, len(ids))
+	occurrences(ids, len(dw)/d, func(v int, at []int32) {
+		SumPresent(f, dw[v*d:][:d], dy, d, at)
+	})
 }

@@ -76,8 +76,8 @@ func enter[T libm.Float](f Fold, leaf T) T {
 	return leaf
 }
 
-// mulAdd is acc + a·b by the Fold: the product rounded first, or fused.
-func mulAdd[T libm.Float](f Fold, acc, a, b T) T {
+// MulAdd is acc + a·b by the Fold: the product rounded first, or fused.
+func MulAdd[T libm.Float](f Fold, acc, a, b T) T {
 	if f.FMA {
 		if x, ok := any(acc).(float32); ok {
 			return T(f.Acc.Round(lowp.FMA32(float32(a), float32(b), x)))
@@ -136,7 +136,7 @@ func Dot[T libm.Float](f Fold, x []T, sx int, y []T, sy int) T {
 		}
 		return acc
 	}
-	return run(f, func(acc T, i int) T { return mulAdd(f, acc, x[i*sx], y[i*sy]) })
+	return run(f, func(acc T, i int) T { return MulAdd(f, acc, x[i*sx], y[i*sy]) })
 }
 
 // SumRows folds rows into dst: dst[j] is the fold over i of src[i·ld + j].
@@ -155,7 +155,7 @@ func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 		return src[i*ld:][:n]
 	}
 	if f.InOrder && Plain[T](f) {
-		fill(dst, Negzero[T]())
+		Fill(dst, Negzero[T]())
 		for i := range f.N {
 			for j, v := range row(i) {
 				dst[j] += v
@@ -163,7 +163,7 @@ func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 		}
 		return
 	}
-	runRows(f, dst, func(acc []T, step reduce.Step) {
+	RunRows(f, dst, func(acc []T, step reduce.Step) {
 		for c := range step.Count {
 			addRow(f, acc, row(f.leaf(step.Start+c*step.Stride)))
 		}
@@ -184,11 +184,11 @@ func addRow[T libm.Float](f Fold, acc, row []T) {
 	}
 }
 
-// runRows is the stack machine on rows as long as dst: chain adds the leaves of a step to an accumulator.
-func runRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step)) {
+// RunRows is the stack machine on rows as long as dst: chain adds the leaves of a step to an accumulator.
+func RunRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step)) {
 	n := len(dst)
-	stack := borrow[T](f.Depth * n)
-	defer giveBack(stack)
+	stack := Borrow[T](f.Depth * n)
+	defer GiveBack(stack)
 	s := (*stack)[:0]
 	for _, step := range f.Steps {
 		if step.Join {
@@ -207,17 +207,18 @@ func runRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step
 		}
 		s = s[:len(s)+n]
 		acc := s[len(s)-n:]
-		fill(acc, Negzero[T]())
+		Fill(acc, Negzero[T]())
 		chain(acc, step)
 	}
 	if f.N == 0 {
-		fill(dst, Negzero[T]())
+		Fill(dst, Negzero[T]())
 		return
 	}
 	copy(dst, s)
 }
 
-func fill[T libm.Float](x []T, v T) {
+// Fill sets every element of x to v.
+func Fill[T libm.Float](x []T, v T) {
 	for i := range x {
 		x[i] = v
 	}
@@ -225,8 +226,8 @@ func fill[T libm.Float](x []T, v T) {
 
 var scratch32, scratch64 sync.Pool
 
-// borrow takes a slice of n elements, not cleared, from a pool.
-func borrow[T libm.Float](n int) *[]T {
+// Borrow takes a slice of n elements, not cleared, from a pool.
+func Borrow[T libm.Float](n int) *[]T {
 	s, _ := poolOf[T]().Get().(*[]T)
 	if s == nil {
 		s = new([]T)
@@ -238,7 +239,8 @@ func borrow[T libm.Float](n int) *[]T {
 	return s
 }
 
-func giveBack[T libm.Float](s *[]T) { poolOf[T]().Put(s) }
+// GiveBack returns what Borrow took.
+func GiveBack[T libm.Float](s *[]T) { poolOf[T]().Put(s) }
 
 func poolOf[T libm.Float]() *sync.Pool {
 	var z T

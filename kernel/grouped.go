@@ -104,8 +104,8 @@ func (t Tiling) Dispatch(tiles []Tile, dispatch []int) {
 func GroupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t Tiling, tiles []Tile,
 	n func(n int) Fold, join func(rowBlock int) Fold, probe func(tile Tile, partial []T)) {
 	cols := t.Cols(f)
-	slots := borrow[T](t.M * cols)
-	defer giveBack(slots)
+	slots := Borrow[T](t.M * cols)
+	defer GiveBack(slots)
 	for b := 0; b < len(tiles); b += cols {
 		block := tiles[b : b+cols]
 		lo, hi := block[0].Lo, block[0].Hi
@@ -127,8 +127,8 @@ func GroupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t Tiling, tiles
 // dprobTile is one row's share of a tile, and the dh of its columns.
 func dprobTile[T libm.Float](h, acc, dh []T, p T, t Tiling, tile Tile, n func(n int) Fold) T {
 	lo, hi := tile.Col*t.N, min((tile.Col+1)*t.N, len(h))
-	terms := borrow[T](hi - lo)
-	defer giveBack(terms)
+	terms := Borrow[T](hi - lo)
+	defer GiveBack(terms)
 	for i := lo; i < hi; i++ {
 		r := max(h[i], 0)
 		(*terms)[i-lo] = T(T(r*r) * acc[i])
@@ -184,4 +184,47 @@ func leaves(lo, hi int) []reduce.Tree {
 		t = append(t, reduce.Tree{Leaf: i})
 	}
 	return t
+}
+
+// GroupedMatMulWeightAll is GroupedMatMulWeight cut by token: every token is a leaf of every expert's sum, absent where
+// it has no row.
+//
+//	dw_e[i,j] = fold over tokens of x[r,i]·dy[r,j], r the token's row of e
+//
+// Shapes:  x (R,m), dy (R,n), token (R), ascending for each expert → dw (E,m,n).
+// Reduces: the tokens, by f; an expert without rows gets −0.
+func GroupedMatMulWeightAll[T libm.Float](dw, x, dy []T, offsets, token []int32, m, n int, f Fold) {
+	var rows []int
+	var px, pdy []T
+	for e := range len(offsets) - 1 {
+		lo, hi := int(offsets[e]), int(offsets[e+1])
+		if lo == hi {
+			Fill(dw[e*m*n:][:m*n], Negzero[T]())
+			continue
+		}
+		RunRows(f, dw[e*m*n:][:m*n], func(acc []T, step reduce.Step) {
+			rows = rows[:0]
+			VisitPresent(f, step, token[lo:hi], func(i int) { rows = append(rows, lo+i) })
+			if len(rows) == 0 {
+				return
+			}
+			first, k := rows[0], len(rows)
+			a, b := x[first*m:], dy[first*n:]
+			if f.Perm != nil || step.Stride != 1 { // rows that do not follow one another
+				px, pdy = packRows(px, x, rows, m), packRows(pdy, dy, rows, n)
+				a, b = px, pdy
+			}
+			chain := Fold{Program: reduce.Seq.Program(k), Acc: f.Acc, FMA: f.FMA}
+			MatMul(acc, n, RowMajor(a[:k*m], m).T(), RowMajor(b[:k*n], n), m, n, k, chain)
+		})
+	}
+}
+
+// packRows lays rows of x down one after another, in dst's storage.
+func packRows[T libm.Float](dst, x []T, rows []int, d int) []T {
+	dst = dst[:0]
+	for _, r := range rows {
+		dst = append(dst, x[r*d:][:d]...)
+	}
+	return dst
 }

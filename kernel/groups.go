@@ -9,10 +9,10 @@ import "firstbit/libm"
 // Reduces: group, by f: n leaves, a group's largest first; of equal ones the lower index.
 // Source:  docs/facts.md, Model; Megatron Core's group-limited top-k, n = k/kept; Hugging Face, n = 2.
 func GroupScores[T libm.Float](sums, scores, bias []T, e, g, n int, f Fold) {
-	need(f, n)
-	value, top := borrow[T](e), borrow[T](n)
-	defer giveBack(value)
-	defer giveBack(top)
+	Need(f, n)
+	value, top := Borrow[T](e), Borrow[T](n)
+	defer GiveBack(value)
+	defer GiveBack(top)
 	v, chosen, size := *value, make([]int32, n), e/g
 	for i := range sums {
 		group := i % g
@@ -36,8 +36,8 @@ func GroupScores[T libm.Float](sums, scores, bias []T, e, g, n int, f Fold) {
 // Shapes: scores (rows,E), bias (E), kept (rows,groups kept) → index (rows,k).
 func TopKOfGroups[T libm.Float](index []int32, scores, bias []T, kept []int32, e, g, k int, tie Tie) {
 	rows := len(scores) / e
-	value := borrow[T](e)
-	defer giveBack(value)
+	value := Borrow[T](e)
+	defer GiveBack(value)
 	v, in, size, nkept := *value, make([]bool, g), e/g, len(kept)/max(rows, 1)
 	for i := range rows {
 		addBias(v, scores[i*e:][:e], bias)
@@ -71,8 +71,8 @@ func SoftmaxTopK[T libm.Float](p, w, logits []T, k int, scaling T, f Fold) {
 //
 // Reduces: slots, by f.
 func SoftmaxTopKBackward[T libm.Float](dlogits, dp, w []T, k int, scaling T, f Fold) {
-	dw := borrow[T](len(dp))
-	defer giveBack(dw)
+	dw := Borrow[T](len(dp))
+	defer GiveBack(dw)
 	Scale(*dw, dp, scaling)
 	SoftmaxBackward(dlogits, *dw, w, k, f)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
@@ -26,11 +27,11 @@ func awkward(r *rand.Rand, n int) []float32 {
 // A group's score is the tree of its plan over its sorted best, for random and awkward scores, with and without bias.
 func TestGroupScoresAreTheirDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
-	for _, order := range orders {
+	for _, order := range check.Orders {
 		for _, s := range [][3]int{{6, 2, 1}, {6, 2, 3}, {8, 4, 2}, {40, 2, 19}, {7, 1, 7}, {5, 5, 1}} { // experts, groups, best
 			e, g, n := s[0], s[1], s[2]
-			for i, scores := range [][]float32{random32(r, 3*e), awkward(r, 3*e)} {
-				bias := random32(r, e)
+			for i, scores := range [][]float32{check.Random(r, 3*e), awkward(r, 3*e)} {
+				bias := check.Random(r, e)
 				if i == 1 {
 					bias = nil
 				}
@@ -42,13 +43,13 @@ func TestGroupScoresAreTheirDefinition(t *testing.T) {
 						require.True(t, got[at] != got[at], "NaN")
 						continue
 					}
-					requireSameBits(t, []float32{want}, got[at:at+1], "%v by %s, group %d", s, order, at)
+					check.SameBits(t, []float32{want}, got[at:at+1], "%v by %s, group %d", s, order, at)
 				}
 			}
 		}
 	}
 	// Negative control: another order is another sum.
-	x, seq, reverse := random32(r, 64), make([]float32, 1), make([]float32, 1)
+	x, seq, reverse := check.Random(r, 64), make([]float32, 1), make([]float32, 1)
 	GroupScores(seq, x, nil, 64, 1, 60, foldOf("seq", 60))
 	GroupScores(reverse, x, nil, 64, 1, 60, foldOf("pairwise", 60))
 	require.NotEqual(t, seq, reverse)
@@ -107,8 +108,8 @@ func TestTopKOfGroupsIsItsDefinition(t *testing.T) {
 func TestSoftmaxTopKGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 26))
 	const rows, k = 4, 3
-	l, p, w := normal(r, rows*k), make([]float64, rows*k), make([]float64, rows*k)
-	checkGrad(t, "softmax of top-k", l, func() []float64 { SoftmaxTopK(p, w, l, k, 2.5, inOrder(k)); return p }, func(dy []float64) []float64 {
+	l, p, w := check.Normal(r, rows*k), make([]float64, rows*k), make([]float64, rows*k)
+	check.Gradient(t, "softmax of top-k", l, func() []float64 { SoftmaxTopK(p, w, l, k, 2.5, inOrder(k)); return p }, func(dy []float64) []float64 {
 		d := make([]float64, len(l))
 		SoftmaxTopKBackward(d, dy, w, k, 2.5, inOrder(k))
 		return d
@@ -123,8 +124,8 @@ func TestSoftmaxTopKFollowsItsPlan(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 28))
 	const n = 19
 	backward := map[uint32]bool{}
-	l, dp := random32(r, n), random32(r, n)
-	for _, order := range orders {
+	l, dp := check.Random(r, n), check.Random(r, n)
+	for _, order := range check.Orders {
 		f, tree := foldOf(order, n), reduce.MustOrder(order).Tree(n)
 		p, w, d := make([]float32, n), make([]float32, n), make([]float32, n)
 		SoftmaxTopK(p, w, l, n, 1.5, f)
@@ -132,14 +133,14 @@ func TestSoftmaxTopKFollowsItsPlan(t *testing.T) {
 		sum := tree.Sum(e, lowp.FP32)
 		products, scaled := make([]float32, n), make([]float32, n)
 		for i := range p {
-			requireSameBits(t, []float32{e[i] / sum, float32(e[i]/sum) * 1.5}, []float32{w[i], p[i]}, "by %s", order)
+			check.SameBits(t, []float32{e[i] / sum, float32(e[i]/sum) * 1.5}, []float32{w[i], p[i]}, "by %s", order)
 			scaled[i] = dp[i] * 1.5
 			products[i] = scaled[i] * w[i]
 		}
 		dot := tree.Sum(products, lowp.FP32)
 		SoftmaxTopKBackward(d, dp, w, n, 1.5, f)
 		for i := range d {
-			requireSameBits(t, []float32{w[i] * (scaled[i] - dot)}, d[i:i+1], "gradient by %s", order)
+			check.SameBits(t, []float32{w[i] * (scaled[i] - dot)}, d[i:i+1], "gradient by %s", order)
 		}
 		backward[math.Float32bits(dot)] = true
 	}
@@ -148,16 +149,16 @@ func TestSoftmaxTopKFollowsItsPlan(t *testing.T) {
 
 // Each sum of the loss over two sequences, asked as a black box: leaves in the second sequence.
 func TestAuxLossOverSequencesAddsByItsPlan(t *testing.T) {
-	for _, order := range orders {
+	for _, order := range check.Orders {
 		for _, n := range []int{1, 7, 19} {
 			f, tree := foldOf(order, n), reduce.MustOrder(order).Tree(n)
 			same := func(int) Fold { return f }
 			at := func(what string) string { return fmt.Sprintf("%s by %s over %d", what, order, n) }
 			second := func(x []float32, e int) []float32 { return append(make([]float32, len(x)*e), x...) }
-			requireOrder(t, at("CTAs"), n, tree, lowp.FP32, func(x []float32) float32 {
+			check.Order(t, at("CTAs"), n, tree, lowp.FP32, func(x []float32) float32 {
 				return AuxLoss(second(x, 1), []int32{2, 2}, 1, n, 1, inOrder, inOrder(2), f, nil)
 			})
-			requireOrder(t, at("positions"), n, tree, lowp.FP32, func(x []float32) float32 {
+			check.Order(t, at("positions"), n, tree, lowp.FP32, func(x []float32) float32 {
 				return AuxLoss(second(x, 1), []int32{2, 2}, 1, 1, 1, same, inOrder(2), inOrder(1), nil)
 			})
 		}
@@ -168,7 +169,7 @@ func TestAuxLossOverSequencesAddsByItsPlan(t *testing.T) {
 		for i := range counts {
 			counts[i] = n // against the division by n sequences, exactly
 		}
-		requireOrder(t, "columns by "+order, n, reduce.MustOrder(order).Tree(n), lowp.FP32, func(x []float32) float32 {
+		check.Order(t, "columns by "+order, n, reduce.MustOrder(order).Tree(n), lowp.FP32, func(x []float32) float32 {
 			return AuxLoss(x, counts, 1, 1, 1, inOrder, f, inOrder(1), nil)
 		})
 	}
@@ -178,7 +179,7 @@ func TestAuxLossOverSequencesAddsByItsPlan(t *testing.T) {
 func TestAuxLossOverSequences(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 30))
 	const b, s, e = 3, 5, 4
-	share, counts := normal(r, b*s*e), make([]int32, b*e)
+	share, counts := check.Normal(r, b*s*e), make([]int32, b*e)
 	for i := range counts {
 		counts[i] = int32(r.IntN(9))
 	}
@@ -190,7 +191,7 @@ func TestAuxLossOverSequences(t *testing.T) {
 		mean += AuxLoss(share[i*s*e:][:s*e], counts[i*e:][:e], e, 2, 0.7, inOrder, inOrder(e), inOrder(2), nil) / b
 	}
 	require.InDelta(t, mean, loss()[0], 1e-12)
-	checkGrad(t, "aux loss over sequences", share, loss, func(dy []float64) []float64 {
+	check.Gradient(t, "aux loss over sequences", share, loss, func(dy []float64) []float64 {
 		d := make([]float64, len(share))
 		AuxLossBackward(d, counts, e, 0.7, dy[0])
 		return d
@@ -198,29 +199,29 @@ func TestAuxLossOverSequences(t *testing.T) {
 }
 
 func BenchmarkGroupScores(b *testing.B) {
-	x := random32(rand.New(rand.NewPCG(1, 1)), 512*64)
+	x := check.Random(rand.New(rand.NewPCG(1, 1)), 512*64)
 	sums, f := make([]float32, 512*8), inOrder(2)
-	benchBytes(b, len(x), func() { GroupScores(sums, x, nil, 64, 8, 2, f) })
+	check.Bytes(b, len(x), func() { GroupScores(sums, x, nil, 64, 8, 2, f) })
 }
 
 func BenchmarkTopKOfGroups(b *testing.B) {
-	x := random32(rand.New(rand.NewPCG(1, 1)), 512*64)
+	x := check.Random(rand.New(rand.NewPCG(1, 1)), 512*64)
 	index, kept := make([]int32, 512*8), make([]int32, 512*4)
 	for i := range kept {
 		kept[i] = int32(i % 8)
 	}
-	benchBytes(b, len(x), func() { TopKOfGroups(index, x, nil, kept, 64, 8, 8, TieLow) })
+	check.Bytes(b, len(x), func() { TopKOfGroups(index, x, nil, kept, 64, 8, 8, TieLow) })
 }
 
 func BenchmarkSoftmaxTopK(b *testing.B) {
-	x := random32(rand.New(rand.NewPCG(1, 1)), 512*8)
+	x := check.Random(rand.New(rand.NewPCG(1, 1)), 512*8)
 	p, w, d, f := make([]float32, len(x)), make([]float32, len(x)), make([]float32, len(x)), inOrder(8)
-	b.Run("forward", func(b *testing.B) { benchBytes(b, len(x), func() { SoftmaxTopK(p, w, x, 8, 2.5, f) }) })
-	b.Run("backward", func(b *testing.B) { benchBytes(b, len(x), func() { SoftmaxTopKBackward(d, x, w, 8, 2.5, f) }) })
+	b.Run("forward", func(b *testing.B) { check.Bytes(b, len(x), func() { SoftmaxTopK(p, w, x, 8, 2.5, f) }) })
+	b.Run("backward", func(b *testing.B) { check.Bytes(b, len(x), func() { SoftmaxTopKBackward(d, x, w, 8, 2.5, f) }) })
 }
 
 func BenchmarkAuxLossOverSequences(b *testing.B) {
-	x := random32(rand.New(rand.NewPCG(1, 1)), 512*16)
+	x := check.Random(rand.New(rand.NewPCG(1, 1)), 512*16)
 	f := inOrder(8 * 16)
-	benchBytes(b, len(x), func() { AuxLoss(x, make([]int32, 8*16), 16, 8, 1, inOrder, f, inOrder(8), nil) })
+	check.Bytes(b, len(x), func() { AuxLoss(x, make([]int32, 8*16), 16, 8, 1, inOrder, f, inOrder(8), nil) })
 }

@@ -24,7 +24,7 @@ func CrossEntropy[T libm.Float](loss, lse, logits []T, targets []int32, v int, f
 // Shapes: x (rows,V) → y (rows).
 func RowMax[T libm.Float](y, x []T, v int) {
 	for i := range y {
-		y[i] = largest(x[i*v:][:v])
+		y[i] = Largest(x[i*v:][:v])
 	}
 }
 
@@ -34,12 +34,12 @@ func RowMax[T libm.Float](y, x []T, v int) {
 // Shapes:  logits (rows,V), m, targets (rows) → sum, target (rows). V is the run's.
 // Reduces: V, by f.
 func CrossEntropyPart[T libm.Float](sum, target, logits, m []T, targets []int32, v, first int, f Fold) {
-	need(f, v)
-	e := borrow[T](v)
-	defer giveBack(e)
+	Need(f, v)
+	e := Borrow[T](v)
+	defer GiveBack(e)
 	for i, id := range targets {
 		row := logits[i*v:][:v]
-		expLess(*e, row, m[i])
+		ExpLess(*e, row, m[i])
 		sum[i] = Sum(f, *e, 1)
 		target[i] = Negzero[T]()
 		if at := int(id) - first; at >= 0 && at < v && id >= 0 {
@@ -64,30 +64,6 @@ func CrossEntropyJoin[T libm.Float](loss, lse, m, sum, target []T, targets []int
 	}
 }
 
-// logSumExp is m + log Σ exp(x − m); e takes the exponentials.
-func logSumExp[T libm.Float](e, x []T, f Fold) T {
-	m := largest(x)
-	expLess(e, x, m)
-	return m + libm.LogOf(Sum(f, e, 1))
-}
-
-// expLess is e = exp(x − m); they may be the same slice.
-func expLess[T libm.Float](e, x []T, m T) {
-	e = e[:len(x)]
-	for j, v := range x {
-		e[j] = v - m
-	}
-	libm.ExpSlice(e, e)
-}
-
-func largest[T libm.Float](x []T) T {
-	m := x[0]
-	for _, v := range x[1:] {
-		m = max(m, v)
-	}
-	return m
-}
-
 // CrossEntropyBackward is dlogits = scale·(exp(x − lse) − [v = target]); 0 where the target is −1. The logits may be a run
 // of the vocabulary from first on.
 //
@@ -99,7 +75,7 @@ func CrossEntropyBackward[T libm.Float](dlogits, logits, lse []T, targets []int3
 			clear(d)
 			continue
 		}
-		expLess(d, row, lse[i])
+		ExpLess(d, row, lse[i])
 		for j := range d {
 			d[j] *= scale
 		}

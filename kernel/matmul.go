@@ -65,7 +65,7 @@ type product[T libm.Float] struct {
 // packB lays b down panel by panel, k in the order of the fold.
 func (t *product[T]) packB() {
 	np := (t.n + tileN - 1) / tileN
-	t.panels = borrow[T](np * t.k * tileN)
+	t.panels = Borrow[T](np * t.k * tileN)
 	dst, b := *t.panels, t.b
 	for p := range np {
 		panel := dst[p*t.k*tileN:][:t.k*tileN]
@@ -106,7 +106,7 @@ func (t *product[T]) packA(panel []T, i int) {
 
 // run computes row blocks lo to hi.
 func (t *product[T]) run(lo, hi int) {
-	pa := borrow[T](t.k * tileM)
+	pa := Borrow[T](t.k * tileM)
 	var buf [8][tileM * tileN]T // deep enough for sums of 2⁷ blocks without allocating
 	var stack [][tileM * tileN]T
 	if !t.f.InOrder || !Plain[T](t.f) {
@@ -122,7 +122,7 @@ func (t *product[T]) run(lo, hi int) {
 			pb := (*t.panels)[j/tileN*t.k*tileN:][:t.k*tileN]
 			var acc [tileM * tileN]T
 			if stack == nil {
-				fill(acc[:], Negzero[T]())
+				Fill(acc[:], Negzero[T]())
 				chain(&acc, *pa, pb)
 			} else {
 				acc = t.fold(stack, *pa, pb)
@@ -130,12 +130,12 @@ func (t *product[T]) run(lo, hi int) {
 			t.store(&acc, i, j)
 		}
 	}
-	giveBack(pa)
+	GiveBack(pa)
 }
 
 // fold runs the steps of the fold on one register tile.
 func (t *product[T]) fold(stack [][tileM * tileN]T, pa, pb []T) (acc [tileM * tileN]T) {
-	fill(acc[:], Negzero[T]())
+	Fill(acc[:], Negzero[T]())
 	top, plain := 0, Plain[T](t.f)
 	for _, s := range t.f.Steps {
 		if s.Join {
@@ -145,7 +145,7 @@ func (t *product[T]) fold(stack [][tileM * tileN]T, pa, pb []T) (acc [tileM * ti
 			}
 			continue
 		}
-		fill(stack[top][:], Negzero[T]())
+		Fill(stack[top][:], Negzero[T]())
 		if plain {
 			chain(&stack[top], pa[:s.Count*tileM], pb[:s.Count*tileN])
 		} else {
@@ -199,7 +199,7 @@ func chainSlow[T libm.Float](f Fold, acc *[tileM * tileN]T, pa, pb []T) {
 	for ; len(pa) >= tileM; pa, pb = pa[tileM:], pb[tileN:] {
 		for r := range tileM {
 			for s := range tileN {
-				acc[r*tileN+s] = mulAdd(f, acc[r*tileN+s], pa[r], pb[s])
+				acc[r*tileN+s] = MulAdd(f, acc[r*tileN+s], pa[r], pb[s])
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // Shapes:  x (rows,D), w (D) → y (rows,D), rstd (rows).
 // Reduces: D, by f.
 func RMSNorm[T libm.Float](y, rstd, x, w []T, d int, eps T, f Fold) {
-	need(f, d)
+	Need(f, d)
 	for i := range rstd {
 		xi, yi := x[i*d:][:d], y[i*d:][:d]
 		r := 1 / T(math.Sqrt(float64(Dot(f, xi, 1, xi, 1)/T(d)+eps)))
@@ -32,9 +32,9 @@ func RMSNorm[T libm.Float](y, rstd, x, w []T, d int, eps T, f Fold) {
 // Shapes:  dy, x (rows,D), w (D), rstd (rows) → dx (rows,D).
 // Reduces: D, by f.
 func RMSNormBackward[T libm.Float](dx, dy, x, w, rstd []T, d int, f Fold) {
-	need(f, d)
-	g := borrow[T](d)
-	defer giveBack(g)
+	Need(f, d)
+	g := Borrow[T](d)
+	defer GiveBack(g)
 	for i, r := range rstd {
 		xi, dyi, dxi := x[i*d:][:d], dy[i*d:][:d], dx[i*d:][:d]
 		for j, v := range dyi {
@@ -54,9 +54,9 @@ func RMSNormBackward[T libm.Float](dx, dy, x, w, rstd []T, d int, f Fold) {
 // Shapes:  dy, x (rows,D), rstd (rows) → dw (D).
 // Reduces: rows, by f.
 func RMSNormWeightBackward[T libm.Float](dw, dy, x, rstd []T, d int, f Fold) {
-	need(f, len(rstd))
-	terms := borrow[T](len(x))
-	defer giveBack(terms)
+	Need(f, len(rstd))
+	terms := Borrow[T](len(x))
+	defer GiveBack(terms)
 	for i, r := range rstd {
 		row := (*terms)[i*d:][:d]
 		for j := range row {

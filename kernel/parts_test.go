@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"firstbit/kernel/check"
 )
 
 // sliceSteps are the rows of steps from to from+n of every sequence of T rows.
@@ -80,12 +82,12 @@ func TestScanOfPartsIsTheScan(t *testing.T) {
 	s := SSDShape{B: 2, T: 32, H: 4, P: 9, G: 2, N: 11, Chunk: 4}
 	r := rand.New(rand.NewPCG(5, 6))
 	rows := s.B * s.T
-	k := &ssdCase[float32]{SSDShape: s, x: random32(r, rows*s.H*s.P), b: random32(r, rows*s.G*s.N), c: random32(r, rows*s.G*s.N),
-		dt: random32(r, rows*s.H), la: random32(r, rows*s.H), d: random32(r, s.H)}
+	k := &ssdCase[float32]{SSDShape: s, x: check.Random(r, rows*s.H*s.P), b: check.Random(r, rows*s.G*s.N), c: check.Random(r, rows*s.G*s.N),
+		dt: check.Random(r, rows*s.H), la: check.Random(r, rows*s.H), d: check.Random(r, s.H)}
 	for i := range k.la {
 		k.la[i] = -k.la[i] * k.la[i]
 	}
-	dy := random32(r, len(k.x))
+	dy := check.Random(r, len(k.x))
 	same := func(a, b *scanned) bool {
 		x, _ := a.all()
 		y, _ := b.all()
@@ -97,9 +99,9 @@ func TestScanOfPartsIsTheScan(t *testing.T) {
 		want, names := whole.all()
 		x, _ := got.all()
 		for i, name := range names {
-			requireSameBits(t, want[i], x[i], "%s in %d parts", name, parts)
+			check.SameBits(t, want[i], x[i], "%s in %d parts", name, parts)
 		}
-		requireSameBits(t, whole.last, got.last, "last state in %d parts", parts)
+		check.SameBits(t, whole.last, got.last, "last state in %d parts", parts)
 	}
 	require.False(t, same(whole, scanParts(k, dy, 2, func([]float32) []float32 { return nil })), "negative control: a state is dropped")
 	k.Chunk = 16
@@ -111,7 +113,7 @@ func TestConvolutionOfPartsIsTheConvolution(t *testing.T) {
 	s := ConvShape{B: 2, T: 12, C: 5, K: 4}
 	r := rand.New(rand.NewPCG(7, 7))
 	rows, halo := s.B*s.T, s.K-1
-	x, dy, w, bias := random32(r, rows*s.C), random32(r, rows*s.C), random32(r, s.C*s.K), random32(r, s.C)
+	x, dy, w, bias := check.Random(r, rows*s.C), check.Random(r, rows*s.C), check.Random(r, s.C*s.K), check.Random(r, s.C)
 	f := inOrder(s.K)
 	y, dx := make([]float32, len(x)), make([]float32, len(x))
 	CausalConv(y, x, nil, w, bias, s, f)
@@ -132,8 +134,8 @@ func TestConvolutionOfPartsIsTheConvolution(t *testing.T) {
 			got, dgot := make([]float32, s.B*n*s.C), make([]float32, s.B*n*s.C)
 			CausalConv(got, cut(x), before, w, bias, part, f)
 			CausalConvBackward(dgot, cut(dy), after, w, part, f)
-			requireSameBits(t, cut(y), got, "y of part %d of %d", p, parts)
-			requireSameBits(t, cut(dx), dgot, "dx of part %d of %d", p, parts)
+			check.SameBits(t, cut(y), got, "y of part %d of %d", p, parts)
+			check.SameBits(t, cut(dx), dgot, "dx of part %d of %d", p, parts)
 			if before != nil {
 				CausalConv(got, cut(x), nil, w, bias, part, f)
 				require.NotEqual(t, cut(y), got, "negative control: no steps before")
@@ -150,7 +152,7 @@ func TestConvolutionOfPartsIsTheConvolution(t *testing.T) {
 func TestConvolutionWeightGradientsOfParts(t *testing.T) {
 	s := ConvShape{B: 1, T: 8, C: 3, K: 4}
 	r := rand.New(rand.NewPCG(7, 8))
-	x, dy := random32(r, s.T*s.C), random32(r, s.T*s.C)
+	x, dy := check.Random(r, s.T*s.C), check.Random(r, s.T*s.C)
 	run := func(s ConvShape, dy, x, before []float32, f Fold) []float32 {
 		dw, db := make([]float32, s.C*s.K), make([]float32, s.C)
 		CausalConvWeightBackward(dw, db, dy, x, before, s, f)
@@ -164,6 +166,6 @@ func TestConvolutionWeightGradientsOfParts(t *testing.T) {
 		return a
 	}
 	want := run(s, dy, x, nil, foldOf("blocked(4)", s.T))
-	requireSameBits(t, want, sum(x[s.C:4*s.C]), "two parts")
+	check.SameBits(t, want, sum(x[s.C:4*s.C]), "two parts")
 	require.NotEqual(t, want, sum(nil), "negative control: no steps before")
 }

@@ -1,7 +1,5 @@
 package kernel
 
-import "firstbit/libm"
-
 // Permute sorts the routed slots by expert, stable: expert-major, token-ascending.
 //
 // Shapes: index (T,K) → order, inverse (T·K), offsets (E+1). Row r of the permuted batch is slot
@@ -22,87 +20,4 @@ func Permute(order, inverse, offsets, index []int32, e, k int) {
 	}
 	copy(offsets[1:], offsets[:e]) // the end of one expert is the start of the next
 	offsets[0] = 0
-}
-
-// GatherRows is y[r] = x[order[r]/k]: a token's row for each slot it chose.
-func GatherRows[T libm.Float](y, x []T, order []int32, k, d int) {
-	for r, slot := range order {
-		copy(y[r*d:][:d], x[int(slot)/k*d:][:d])
-	}
-}
-
-// CombineSlots is y[t] = fold over slots s of x[inverse[t·k+s]].
-//
-// Shapes:  x (T·k,d) → y (T,d).
-// Reduces: slots, by f.
-func CombineSlots[T libm.Float](y, x []T, inverse []int32, k, d int, f Fold) {
-	need(f, k)
-	for t := range len(inverse) / k {
-		SumRowsAt(f, y[t*d:][:d], x, d, inverse[t*k:][:k])
-	}
-}
-
-// SumRuns adds whole numbers run by run: sums[i] is the sum of run i of x.
-//
-// Shapes: x (n·r) → sums (n).
-// Reduces: r, in which order is nothing.
-func SumRuns(sums, x []int32) {
-	each := len(x) / len(sums)
-	for i := range sums {
-		sums[i] = 0
-		for _, v := range x[i*each:][:each] {
-			sums[i] += v
-		}
-	}
-}
-
-// SortChunks sorts rows that several ranks sent by expert, then by rank, then as they came. Each rank sent its rows by
-// expert. Of a rank's parts each received from as many ranks; rank s·parts+j is the s-th that sent to part j.
-//
-// Shapes: counts (parts·senders,E), the rows of each chunk → order (R), inverse (parts·most), bounds (E·n+1). Part j has its
-// rows from j·most on. Sorted row r is received row order[r]; inverse is −1 where a part has no row. Of every expert,
-// bounds cuts the rows into those of n equal runs of ranks.
-// Source: Megatron Core's sort of chunks behind an all-to-all.
-func SortChunks(order, inverse, bounds, counts []int32, e, parts, most int) {
-	ranks, n := len(counts)/e, (len(bounds)-1)/e
-	starts := make([]int, len(counts)) // of each chunk as received
-	for j := range parts {
-		at := j * most
-		for i := j * len(counts) / parts; i < (j+1)*len(counts)/parts; i++ {
-			starts[i] = at
-			at += int(counts[i])
-		}
-	}
-	for i := range inverse {
-		inverse[i] = -1
-	}
-	r := 0
-	for expert := range e {
-		for rank := range ranks {
-			if run := ranks / n; rank%run == 0 {
-				bounds[expert*n+rank/run] = int32(r)
-			}
-			chunk := (rank%parts*(ranks/parts)+rank/parts)*e + expert
-			for i := range int(counts[chunk]) {
-				order[r], inverse[starts[chunk]+i] = int32(starts[chunk]+i), int32(r)
-				r++
-			}
-		}
-	}
-	bounds[e*n] = int32(r)
-}
-
-// PlaceRows is y[r] = x[order[r]], row by row, 0 where order is −1.
-func PlaceRows[T any](y, x []T, order []int32) {
-	if len(order) == 0 {
-		return
-	}
-	d := len(y) / len(order)
-	for r, from := range order {
-		if from < 0 {
-			clear(y[r*d:][:d])
-			continue
-		}
-		copy(y[r*d:][:d], x[int(from)*d:][:d])
-	}
 }

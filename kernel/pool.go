@@ -130,7 +130,7 @@ func takeTask[T libm.Float]() *product[T] {
 
 // release gives the packed panels and the task back, forgetting the caller's slices.
 func (t *product[T]) release() {
-	giveBack(t.panels)
+	GiveBack(t.panels)
 	*t = product[T]{}
 	productPool[T]().Put(t)
 }

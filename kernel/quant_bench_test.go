@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 )
 
@@ -11,7 +12,7 @@ import (
 func BenchmarkQuantise(b *testing.B) {
 	const rows, d = 128, 256
 	r := rand.New(rand.NewPCG(1, 1))
-	x, words := random32(r, rows*d), make([]uint32, rows*d)
+	x, words := check.Random(r, rows*d), make([]uint32, rows*d)
 	for i := range words {
 		words[i] = r.Uint32()
 	}

@@ -74,8 +74,8 @@ func QuantiseMXColumns(codes, scales []byte, x []float32, d int, rule MXRule) {
 	if len(x)%(MXBlock*d) != 0 {
 		panic("kernel: MX columns that are not whole blocks of 32")
 	}
-	inverse := borrow[float32](d)
-	defer giveBack(inverse)
+	inverse := Borrow[float32](d)
+	defer GiveBack(inverse)
 	for b := range len(x) / (MXBlock * d) {
 		block, s := x[b*MXBlock*d:][:MXBlock*d], scales[b*d:][:d]
 		amaxColumns(*inverse, block)
@@ -113,8 +113,8 @@ func DequantiseMXRows(y []float32, codes, scales []byte) {
 //
 // Shapes:  codes (rows,d), scales (rows/32,d) → y (rows,d).
 func DequantiseMXColumns(y []float32, codes, scales []byte, d int) {
-	s := borrow[float32](d)
-	defer giveBack(s)
+	s := Borrow[float32](d)
+	defer GiveBack(s)
 	for r := range len(y) / d {
 		if r%MXBlock == 0 {
 			for j, e := range scales[r/MXBlock*d:][:d] {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 )
 
@@ -56,7 +57,7 @@ func mxOnce(x []float32, rule MXRule) (codes, scales []byte, y []float32) {
 // TransformerEngine's rule, in 3 to 5 % of blocks; scales and codes move, values do not. Under OCP's it is idempotent.
 func TestMXTwiceIsNotOnce(t *testing.T) {
 	const blocks = 8192
-	x := random32(rand.New(rand.NewPCG(7, 1)), blocks*MXBlock)
+	x := check.Random(rand.New(rand.NewPCG(7, 1)), blocks*MXBlock)
 	clear(x[:MXBlock])
 	codes, scales, again, scales2, y, y2 := mxTwice(x, MXUp)
 	dropped := 0
@@ -76,16 +77,16 @@ func TestMXTwiceIsNotOnce(t *testing.T) {
 	}
 	require.Greater(t, dropped, blocks*3/100)
 	require.Less(t, dropped, blocks*5/100)
-	requireSameBits(t, y, y2, "values, of both")
+	check.SameBits(t, y, y2, "values, of both")
 
 	codes, scales, again, scales2, y, y2 = mxTwice(x, MXFloor)
 	require.True(t, bytes.Equal(codes, again) && bytes.Equal(scales, scales2), "idempotent")
-	requireSameBits(t, y, y2, "values, of both")
+	check.SameBits(t, y, y2, "values, of both")
 }
 
 // docs/facts.md, Low precision: a step through bf16 changes 3.2 % of values. A copy is made from the source, not from a copy.
 func TestMXFromBF16IsAnother(t *testing.T) {
-	x := random32(rand.New(rand.NewPCG(7, 2)), 8192*MXBlock)
+	x := check.Random(rand.New(rand.NewPCG(7, 2)), 8192*MXBlock)
 	_, _, y := mxOnce(x, MXUp)
 	lowp.BF16.RoundSlice(x)
 	_, _, z := mxOnce(x, MXUp)
@@ -97,13 +98,13 @@ func TestMXFromBF16IsAnother(t *testing.T) {
 	}
 	require.InDelta(t, 0.032, float64(changed)/float64(len(x)), 0.001)
 	_, _, again := mxOnce(x, MXUp)
-	requireSameBits(t, z, again, "negative control: the same source")
+	check.SameBits(t, z, again, "negative control: the same source")
 }
 
 // A column's blocks are the rows' blocks of the transpose, and another quantisation than the rows' own.
 func TestMXColumnsAreRowsOfTheTranspose(t *testing.T) {
 	const rows, d = 96, 64
-	x, xt := random32(rand.New(rand.NewPCG(7, 3)), rows*d), make([]float32, rows*d)
+	x, xt := check.Random(rand.New(rand.NewPCG(7, 3)), rows*d), make([]float32, rows*d)
 	Transpose(xt, x, d)
 	for _, rule := range []MXRule{MXUp, MXFloor} {
 		codes, scales, y := make([]byte, len(x)), make([]byte, len(x)/MXBlock), make([]float32, len(x))
@@ -124,7 +125,7 @@ func TestMXColumnsAreRowsOfTheTranspose(t *testing.T) {
 
 // A NaN, and an infinity, stay in their block.
 func TestMXOfWhatIsNotFinite(t *testing.T) {
-	x := random32(rand.New(rand.NewPCG(7, 4)), 4*MXBlock)
+	x := check.Random(rand.New(rand.NewPCG(7, 4)), 4*MXBlock)
 	_, _, clean := mxOnce(x, MXUp)
 	x[3], x[MXBlock+5] = nan32, -inf32
 	codes, scales, y := mxOnce(x, MXUp)
@@ -132,7 +133,7 @@ func TestMXOfWhatIsNotFinite(t *testing.T) {
 	require.True(t, y[0] != y[0] && y[3] != y[3], "all of a block with NaN")
 	require.EqualValues(t, 0xfe, scales[1])
 	require.EqualValues(t, 0xfe, codes[MXBlock+5], "−448")
-	requireSameBits(t, clean[2*MXBlock:], y[2*MXBlock:], "the other blocks")
+	check.SameBits(t, clean[2*MXBlock:], y[2*MXBlock:], "the other blocks")
 	require.Panics(t, func() { QuantiseMXRows(codes, scales, x[1:], MXUp) })
 	require.Panics(t, func() { QuantiseMXColumns(codes, scales, x, 3, MXUp) })
 }

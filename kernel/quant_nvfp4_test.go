@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 )
 
@@ -100,7 +101,7 @@ func TestNVFactorsAreRoundedAsSaid(t *testing.T) {
 // Squares have the same scale by rows and by columns: the transpose's copy is the transposed copy.
 func TestNVSquareIsItsOwnTranspose(t *testing.T) {
 	const rows, d = 48, 64
-	x := random32(rand.New(rand.NewPCG(7, 6)), rows*d)
+	x := check.Random(rand.New(rand.NewPCG(7, 6)), rows*d)
 	xt, yt := make([]float32, rows*d), make([]float32, rows*d)
 	Transpose(xt, x, d)
 	square := func(x []float32, d int) (scales []byte, y []float32) {
@@ -112,7 +113,7 @@ func TestNVSquareIsItsOwnTranspose(t *testing.T) {
 	scales, y := square(x, d)
 	tscales, back := square(xt, rows)
 	Transpose(yt, y, d)
-	requireSameBits(t, yt, back, "the copy by columns")
+	check.SameBits(t, yt, back, "the copy by columns")
 	require.Equal(t, scales[1], tscales[rows/NVBlock])
 	_, _, narrow := nvOnce(x, nil)
 	_, _, tnarrow := nvOnce(xt, nil)
@@ -123,7 +124,7 @@ func TestNVSquareIsItsOwnTranspose(t *testing.T) {
 // One word is consumed for each element, in order: a word moves its own element alone, and up to one step.
 func TestNVStochasticTakesAWordAnElement(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	x, words := random32(r, 1024), make([]uint32, 1024)
+	x, words := check.Random(r, 1024), make([]uint32, 1024)
 	for i := range words {
 		words[i] = r.Uint32()
 	}
@@ -204,7 +205,7 @@ func TestRandomHadamard(t *testing.T) {
 	g := foldOf("seq", k)
 	MatMulNaive(want, n, RowMajor(a, k), RowMajor(b, k).T(), m, n, k, g)
 	MatMulNaive(got, n, RowMajor(ra, k), RowMajor(rb, k).T(), m, n, k, g)
-	requireSameBits(t, want, got, "the product")
+	check.SameBits(t, want, got, "the product")
 	MatMulNaive(got, n, RowMajor(ra, k), RowMajor(b, k).T(), m, n, k, g)
 	require.NotEqual(t, want, got, "negative control: one operand alone")
 	// An outlier is spread over its block.
@@ -212,7 +213,7 @@ func TestRandomHadamard(t *testing.T) {
 	spike[3] = 16
 	RandomHadamard(spike, append([]float32(nil), spike...), f)
 	require.Equal(t, float32(4), Amax(spike))
-	x, y, z := random32(r, 4*NVBlock), make([]float32, 4*NVBlock), make([]float32, 4*NVBlock)
+	x, y, z := check.Random(r, 4*NVBlock), make([]float32, 4*NVBlock), make([]float32, 4*NVBlock)
 	RandomHadamard(y, x, f)
 	RandomHadamard(z, x, foldOf("reverse", NVBlock))
 	require.NotEqual(t, y, z, "the order of its sums is the fold's")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 )
 
@@ -83,7 +84,7 @@ func TestQuantisersAreMlDtypes(t *testing.T) {
 func TestAmax(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	for n := range 20 {
-		x := random32(r, n)
+		x := check.Random(r, n)
 		var want float32
 		for _, v := range x {
 			want = max(want, float32(math.Abs(float64(v))))
@@ -140,7 +141,7 @@ func TestDelayedScale(t *testing.T) {
 }
 
 func TestScaledRoundTrip(t *testing.T) {
-	x := random32(rand.New(rand.NewPCG(9, 9)), 4096)
+	x := check.Random(rand.New(rand.NewPCG(9, 9)), 4096)
 	for _, f := range []lowp.Format{lowp.E4M3, lowp.E5M2} {
 		scale, inverse := CurrentScale(f, Amax(x))
 		codes, y := make([]byte, len(x)), make([]float32, len(x))

@@ -23,10 +23,10 @@ func SigmoidBackward[T libm.Float](dx, dy, y []T) {
 //
 // Reduces: e, by f.
 func Softmax[T libm.Float](y, x []T, e int, f Fold) {
-	need(f, e)
+	Need(f, e)
 	for i := 0; i < len(x); i += e {
 		row, out := x[i:i+e], y[i:i+e]
-		expLess(out, row, largest(row))
+		ExpLess(out, row, Largest(row))
 		sum := Sum(f, out, 1)
 		for j := range out {
 			out[j] /= sum
@@ -38,7 +38,7 @@ func Softmax[T libm.Float](y, x []T, e int, f Fold) {
 //
 // Reduces: e, by f.
 func SoftmaxBackward[T libm.Float](dx, dy, y []T, e int, f Fold) {
-	need(f, e)
+	Need(f, e)
 	for i := 0; i < len(y); i += e {
 		s := Dot(f, dy[i:], 1, y[i:], 1)
 		for j := i; j < i+e; j++ {
@@ -69,8 +69,8 @@ func (t Tie) less(a, b int) bool {
 //
 // Shapes: scores (rows,E), bias (E) → index (rows,k).
 func TopK[T libm.Float](index []int32, scores, bias []T, e, k int, tie Tie) {
-	value := borrow[T](e)
-	defer giveBack(value)
+	value := Borrow[T](e)
+	defer GiveBack(value)
 	v := *value
 	for i := range len(scores) / e {
 		addBias(v, scores[i*e:], bias)
@@ -149,7 +149,7 @@ const tinyShare = 1e-20 // keeps a row of zero scores from dividing by zero (doc
 // Shapes:  s (rows,k) → p (rows,k), sum (rows), the denominators.
 // Reduces: slots, by f.
 func Normalize[T libm.Float](p, sum, s []T, k int, scaling T, f Fold) {
-	need(f, k)
+	Need(f, k)
 	for i := range sum {
 		sum[i] = Sum(f, s[i*k:], 1) + tinyShare
 		for j := i * k; j < (i+1)*k; j++ {
@@ -165,7 +165,7 @@ func Normalize[T libm.Float](p, sum, s []T, k int, scaling T, f Fold) {
 //
 // Reduces: slots, by f.
 func NormalizeBackward[T libm.Float](ds, dp, s, sum []T, k int, scaling T, f Fold) {
-	need(f, k)
+	Need(f, k)
 	for i, S := range sum {
 		c := Dot(f, dp[i*k:], 1, s[i*k:], 1) / S
 		for j := i * k; j < (i+1)*k; j++ {
@@ -178,7 +178,7 @@ func NormalizeBackward[T libm.Float](ds, dp, s, sum []T, k int, scaling T, f Fol
 //
 // Reduces: experts, by f.
 func ProbShare[T libm.Float](share, s []T, e int, f Fold) {
-	need(f, e)
+	Need(f, e)
 	for i := 0; i < len(s); i += e {
 		sum := Sum(f, s[i:], 1) + tinyShare
 		for j := i; j < i+e; j++ {
@@ -191,7 +191,7 @@ func ProbShare[T libm.Float](share, s []T, e int, f Fold) {
 //
 // Reduces: experts, by f.
 func ProbShareBackward[T libm.Float](ds, dshare, s []T, e int, f Fold) {
-	need(f, e)
+	Need(f, e)
 	for i := 0; i < len(s); i += e {
 		sum := Sum(f, s[i:], 1) + tinyShare
 		c := Dot(f, dshare[i:], 1, s[i:], 1) / sum

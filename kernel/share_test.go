@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
@@ -51,20 +52,20 @@ func TestAttentionOfAShareOfTheQueries(t *testing.T) {
 	s := AttentionShape{B: 2, T: 16, H: 4, KV: 2, P: 5}
 	nq, nk := s.B*s.T*s.H*s.P, s.B*s.T*s.KV*s.P
 	for _, order := range []string{"seq", "reverse", "splitk(4)", "pairwise"} {
-		q, k, v, do := random32(r, nq), random32(r, nk), random32(r, nk), random32(r, nq)
+		q, k, v, do := check.Random(r, nq), check.Random(r, nk), check.Random(r, nk), check.Random(r, nq)
 		whole := attend(s, segmentFolds(s, order, 1), q, k, v, do)
 		for _, shares := range []int{1, 2, 4, 8} {
 			var parts [4][][]float32
 			for i := range shares {
 				got := attendShare(s, segmentFolds(s, order, shares), i, shares, q, k, v, do)
-				requireSameBits(t, rowsOf(whole[0], s.B, i, shares), got[0], "o of share %d of %d by %s", i, shares, order)
-				requireSameBits(t, rowsOf(whole[1], s.B, i, shares), got[1], "dq of share %d of %d by %s", i, shares, order)
+				check.SameBits(t, rowsOf(whole[0], s.B, i, shares), got[0], "o of share %d of %d by %s", i, shares, order)
+				check.SameBits(t, rowsOf(whole[1], s.B, i, shares), got[1], "dq of share %d of %d by %s", i, shares, order)
 				for j := range got {
 					parts[j] = append(parts[j], got[j])
 				}
 			}
 			for j := 2; j < 4; j++ {
-				requireSameBits(t, whole[j], sumOver(parts[j], "pairwise"), "dk, dv of %d shares by %s", shares, order)
+				check.SameBits(t, whole[j], sumOver(parts[j], "pairwise"), "dk, dv of %d shares by %s", shares, order)
 			}
 			if shares > 2 { // negative control: another order over the shares
 				require.NotEqual(t, whole[3], sumOver(parts[3], "reverse"))
@@ -94,11 +95,11 @@ func sumOver(x [][]float32, order string) []float32 {
 // dv adds by segments as said: in each the heads one after another, then the segments pairwise.
 func TestAttentionSegmentsAddByTheirPlan(t *testing.T) {
 	const heads, n, segments = 2, 8, 4
-	for _, order := range orders {
-		for _, join := range orders {
+	for _, order := range check.Orders {
+		for _, join := range check.Orders {
 			folds := AttentionFolds{P: inOrder(1), Keys: inOrder(n), DQ: inOrder(n), Queries: foldOf(order, heads*n/segments), Segments: foldOf(join, segments)}
 			s := AttentionShape{B: 1, T: n, H: heads, KV: 1, P: 1}
-			requireOrder(t, fmt.Sprintf("dv by %s, segments %s", order, join), heads*n, segmentTree(order, join, heads, n, segments), lowp.FP32, func(x []float32) float32 {
+			check.Order(t, fmt.Sprintf("dv by %s, segments %s", order, join), heads*n, segmentTree(order, join, heads, n, segments), lowp.FP32, func(x []float32) float32 {
 				do, probs := make([]float32, n*heads), make([]float32, heads*n*n)
 				for h := range heads {
 					for q := range n {
@@ -106,7 +107,7 @@ func TestAttentionSegmentsAddByTheirPlan(t *testing.T) {
 					}
 				}
 				dq, dk, dv := make([]float32, n*heads), make([]float32, n), make([]float32, n)
-				AttentionBackward(dq, dk, dv, do, ones32(n*heads), ones32(n), make([]float32, n), probs, s, 1, folds)
+				AttentionBackward(dq, dk, dv, do, check.Ones(n*heads), check.Ones(n), make([]float32, n), probs, s, 1, folds)
 				return dv[0]
 			})
 		}
@@ -132,7 +133,7 @@ func segmentTree(order, join string, heads, n, segments int) reduce.Tree {
 func TestCrossEntropyOfPartsOfTheVocabulary(t *testing.T) {
 	const rows, v = 9, 256
 	r := rand.New(rand.NewPCG(63, 64))
-	logits, targets := random32(r, rows*v), make([]int32, rows)
+	logits, targets := check.Random(r, rows*v), make([]int32, rows)
 	for i := range targets {
 		targets[i] = r.Int32N(v)
 	}
@@ -158,18 +159,18 @@ func TestCrossEntropyOfPartsOfTheVocabulary(t *testing.T) {
 			}
 			got := make([]float32, rows*n)
 			CrossEntropyBackward(got, part, lse, targets, n, i*n, 0.3)
-			requireSameBits(t, rowsOf(d, rows, i, shares), got, "gradient of part %d of %d", i, shares)
+			check.SameBits(t, rowsOf(d, rows, i, shares), got, "gradient of part %d of %d", i, shares)
 		}
 		require.Equal(t, m, highest)
 		for i, id := range targets {
 			if id >= 0 {
-				requireSameBits(t, logits[i*v+int(id):][:1], sumOver(found, "seq")[i:], "logit of target %d", i)
+				check.SameBits(t, logits[i*v+int(id):][:1], sumOver(found, "seq")[i:], "logit of target %d", i)
 			}
 		}
 		got, gotLSE := make([]float32, rows), make([]float32, rows)
 		CrossEntropyJoin(got, gotLSE, m, sumOver(sums, "pairwise"), sumOver(found, "seq"), targets)
-		requireSameBits(t, lse, gotLSE, "lse of %d parts", shares)
-		requireSameBits(t, loss, got, "loss of %d parts", shares)
+		check.SameBits(t, lse, gotLSE, "lse of %d parts", shares)
+		check.SameBits(t, loss, got, "loss of %d parts", shares)
 	}
 	// Negative control: in sequence, the parts are not subtrees.
 	other := make([]float32, rows)
@@ -181,7 +182,7 @@ func TestCrossEntropyOfPartsOfTheVocabulary(t *testing.T) {
 func TestEmbeddingOfPartsOfTheTable(t *testing.T) {
 	const rows, v, d = 40, 16, 3
 	r := rand.New(rand.NewPCG(65, 66))
-	w, dy, ids := random32(r, v*d), random32(r, rows*d), make([]int32, rows)
+	w, dy, ids := check.Random(r, v*d), check.Random(r, rows*d), make([]int32, rows)
 	for i := range ids {
 		ids[i] = r.Int32N(v)
 	}
@@ -200,13 +201,13 @@ func TestEmbeddingOfPartsOfTheTable(t *testing.T) {
 			parts = append(parts, part)
 			got := make([]float32, n*d)
 			EmbeddingBackward(got, dy, local, d, inOrder)
-			requireSameBits(t, dw[i*n*d:][:n*d], got, "gradient of part %d of %d", i, shares)
+			check.SameBits(t, dw[i*n*d:][:n*d], got, "gradient of part %d of %d", i, shares)
 			EmbeddingBackwardAll(got, dy, local, d, foldOf("blocked(8)", rows))
-			requireSameBits(t, all[i*n*d:][:n*d], got, "gradient of part %d of %d, all tokens", i, shares)
+			check.SameBits(t, all[i*n*d:][:n*d], got, "gradient of part %d of %d, all tokens", i, shares)
 		}
-		requireSameBits(t, y, sumOver(parts, "seq"), "rows of %d parts", shares)
-		requireSameBits(t, y, sumOver(parts, "reverse"), "rows of %d parts", shares)
+		check.SameBits(t, y, sumOver(parts, "seq"), "rows of %d parts", shares)
+		check.SameBits(t, y, sumOver(parts, "reverse"), "rows of %d parts", shares)
 	}
 	Embedding(y[:d], w, []int32{v}, d)
-	requireSameBits(t, []float32{Negzero[float32](), Negzero[float32](), Negzero[float32]()}, y[:d], "a row that is nowhere")
+	check.SameBits(t, []float32{Negzero[float32](), Negzero[float32](), Negzero[float32]()}, y[:d], "a row that is nowhere")
 }

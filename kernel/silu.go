@@ -10,7 +10,7 @@ func SiLU[T libm.Float](y, x []T) {
 // SiLUBackward is dx = dy·σ(x)·(1 + x·(1 − σ(x))).
 func SiLUBackward[T libm.Float](dx, dy, x []T) {
 	s := sigmoids(x[:len(dx)])
-	defer giveBack(s)
+	defer GiveBack(s)
 	for i, sigma := range *s {
 		dx[i] = dy[i] * siluSlope(x[i], sigma)
 	}
@@ -21,7 +21,7 @@ func siluSlope[T libm.Float](x, sigma T) T { return sigma * (1 + T(x*(1-sigma)))
 
 // sigmoids is σ(x), in a slice to give back.
 func sigmoids[T libm.Float](x []T) *[]T {
-	s := borrow[T](len(x))
+	s := Borrow[T](len(x))
 	libm.SigmoidSlice(*s, x)
 	return s
 }
@@ -35,7 +35,7 @@ func sigmoids[T libm.Float](x []T) *[]T {
 // Source:  docs/facts.md, Model; the gate comes before the norm.
 func GatedNorm[T libm.Float](y, rstd, x, z, w []T, d int, eps T, f Fold) {
 	g := gated(x, z)
-	defer giveBack(g)
+	defer GiveBack(g)
 	groups := len(w) / d
 	for row := range rstd {
 		at := row * d
@@ -45,7 +45,7 @@ func GatedNorm[T libm.Float](y, rstd, x, z, w []T, d int, eps T, f Fold) {
 
 // gated is x·silu(z), in a slice to give back.
 func gated[T libm.Float](x, z []T) *[]T {
-	g := borrow[T](len(x))
+	g := Borrow[T](len(x))
 	libm.SiLUSlice(*g, z[:len(x)])
 	for i, v := range *g {
 		(*g)[i] = x[i] * v
@@ -62,16 +62,16 @@ func gated[T libm.Float](x, z []T) *[]T {
 // Reduces: d, by f.
 func GatedNormBackward[T libm.Float](dx, dz, dy, x, z, w, rstd []T, d int, f Fold) {
 	g := gated(x, z)
-	defer giveBack(g)
-	dg := borrow[T](len(x))
-	defer giveBack(dg)
+	defer GiveBack(g)
+	dg := Borrow[T](len(x))
+	defer GiveBack(dg)
 	groups := len(w) / d
 	for row := range rstd {
 		at := row * d
 		RMSNormBackward((*dg)[at:], dy[at:], (*g)[at:], w[row%groups*d:], rstd[row:][:1], d, f)
 	}
 	s := sigmoids(z[:len(x)])
-	defer giveBack(s)
+	defer GiveBack(s)
 	libm.SiLUSlice(*g, z[:len(x)]) // g itself is done with
 	for i, v := range *dg {
 		dx[i] = v * (*g)[i]
@@ -88,13 +88,13 @@ func GatedNormBackward[T libm.Float](dx, dz, dy, x, z, w, rstd []T, d int, f Fol
 // Reduces: rows, by f.
 func GatedNormWeightBackward[T libm.Float](dw, dy, x, z, rstd []T, d int, f Fold) {
 	g := gated(x, z)
-	defer giveBack(g)
+	defer GiveBack(g)
 	for row, r := range rstd {
 		t := (*g)[row*d:][:d]
 		for j, v := range t {
 			t[j] = T(dy[row*d+j]*v) * r
 		}
 	}
-	need(f, len(x)/len(dw))
+	Need(f, len(x)/len(dw))
 	SumRows(f, dw, *g, len(dw))
 }

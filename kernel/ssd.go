@@ -64,7 +64,7 @@ func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape) 
 // that the order of the state's sum is a chain of chunks. Before the first there is no state, unless
 // the steps are a part of a sequence: then begin is what the part before them left, and not nil.
 func SSD[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape, f SSDFolds) {
-	need(f.N, s.N)
+	Need(f.N, s.N)
 	w := newScan(x, b, c, dt, la, s, f)
 	defer w.release()
 	for seq := range s.B {
@@ -119,7 +119,7 @@ func newScan[T libm.Float](x, b, c, dt, la []T, s SSDShape, f SSDFolds) *scan[T]
 }
 
 func (w *scan[T]) borrow(n int) []T {
-	p := borrow[T](n)
+	p := Borrow[T](n)
 	w.lent[w.count] = p
 	w.count++
 	return *p
@@ -127,7 +127,7 @@ func (w *scan[T]) borrow(n int) []T {
 
 func (w *scan[T]) release() {
 	for _, p := range w.lent[:w.count] {
-		giveBack(p)
+		GiveBack(p)
 	}
 }
 
@@ -182,7 +182,7 @@ func expMore[T libm.Float](e, x []T, m T) {
 
 // forward is the chunk's y, and takes the state from before the chunk to after it.
 func (w *scan[T]) forward(y Mat[T], d T, state []T, first bool) {
-	causal(w.steps, y, RowMajor(w.weight, w.n), RowMajor(w.u, w.P), AttentionShape{T: w.n, P: w.P}, pastOnly)
+	Causal(w.steps, y, RowMajor(w.weight, w.n), RowMajor(w.u, w.P), w.P, Steps{Keys: w.n, Queries: w.n}, PastOnly)
 	if !first {
 		w.carried(state)
 	}

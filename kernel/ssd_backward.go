@@ -26,9 +26,9 @@ type SSDGradients[T libm.Float] struct{ X, B, C, DT, LA, Begin []T }
 // Shapes:  dy (B·T,H·P), dlast (B,H,P,N); the rest as in SSD.
 // Reduces: P, N, the steps of a chunk, the elements of a state; the heads of a group into db and dc.
 func SSDBackward[T libm.Float](grad SSDGradients[T], dy, dlast, x, b, c, dt, la, d, begin []T, s SSDShape, f SSDFolds) {
-	need(f.N, s.N)
-	need(f.P, s.P)
-	need(f.State, s.P*s.N)
+	Need(f.N, s.N)
+	Need(f.P, s.P)
+	Need(f.State, s.P*s.N)
 	w := &scanBackward[T]{scan: newScan(x, b, c, dt, la, s, f)}
 	w.allocate()
 	defer w.release()
@@ -129,10 +129,10 @@ func (w *scanBackward[T]) backward(before, ds []T, h int) {
 
 // within is the gradients of W·u.
 func (w *scanBackward[T]) within() {
-	n, p, wide := w.n, w.P, AttentionShape{T: w.n, P: w.P}
-	causal(w.steps, RowMajor(w.du, p), RowMajor(w.weight, n).T(), w.dy, wide, futureOnly)
+	n, p, steps := w.n, w.P, Steps{Keys: w.n, Queries: w.n}
+	Causal(w.steps, RowMajor(w.du, p), RowMajor(w.weight, n).T(), w.dy, p, steps, FutureOnly)
 	MatMul(w.dw, n, w.dy, RowMajor(w.u, p).T(), n, n, p, w.f.P)
-	fill(w.z[:n*n], Negzero[T]()) // the future is absent
+	Fill(w.z[:n*n], Negzero[T]()) // the future is absent
 	for t := range n {
 		for s := range t + 1 {
 			i := t*n + s
@@ -140,9 +140,8 @@ func (w *scanBackward[T]) within() {
 			w.dw[i] *= w.decay[i]
 		}
 	}
-	narrow := AttentionShape{T: n, P: w.N}
-	causal(w.steps, w.dc, RowMajor(w.dw, n), w.b, narrow, pastOnly)
-	causal(w.steps, w.db, RowMajor(w.dw, n).T(), w.c, narrow, futureOnly)
+	Causal(w.steps, w.dc, RowMajor(w.dw, n), w.b, w.N, steps, PastOnly)
+	Causal(w.steps, w.db, RowMajor(w.dw, n).T(), w.c, w.N, steps, FutureOnly)
 	for t := range n {
 		w.da[t] = Sum(w.steps, w.z[t*n:], 1) - Sum(w.steps, w.z[t:], n)
 	}

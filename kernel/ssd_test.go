@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/reduce"
@@ -24,8 +25,8 @@ type ssdCase[T libm.Float] struct {
 func newSSDCase(s SSDShape) *ssdCase[float64] {
 	r := rand.New(rand.NewPCG(5, 5))
 	rows := s.B * s.T
-	k := &ssdCase[float64]{SSDShape: s, x: normal(r, rows*s.H*s.P), b: normal(r, rows*s.G*s.N), c: normal(r, rows*s.G*s.N),
-		dt: normal(r, rows*s.H), la: normal(r, rows*s.H), d: normal(r, s.H), y: make([]float64, rows*s.H*s.P)}
+	k := &ssdCase[float64]{SSDShape: s, x: check.Normal(r, rows*s.H*s.P), b: check.Normal(r, rows*s.G*s.N), c: check.Normal(r, rows*s.G*s.N),
+		dt: check.Normal(r, rows*s.H), la: check.Normal(r, rows*s.H), d: check.Normal(r, s.H), y: make([]float64, rows*s.H*s.P)}
 	for i := range k.dt {
 		k.dt[i], k.la[i] = 0.1+math.Abs(k.dt[i]), -math.Abs(k.la[i])
 	}
@@ -48,7 +49,7 @@ func TestChunkedScanIsTheRecurrence(t *testing.T) {
 	for s.Chunk = 1; s.Chunk <= s.T+1; s.Chunk++ {
 		k := newSSDCase(s)
 		if s.Chunk%2 == 0 {
-			k.begin = normal(rand.New(rand.NewPCG(6, 6)), len(k.last))
+			k.begin = check.Normal(rand.New(rand.NewPCG(6, 6)), len(k.last))
 		}
 		want, last := make([]float64, len(k.y)), make([]float64, s.B*s.H*s.P*s.N)
 		SSDNaive(want, last, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, s)
@@ -95,11 +96,11 @@ func TestStateSumByItsPlan(t *testing.T) {
 			f.N, f.P, f.State, f.Heads = inOrder(1), inOrder(1), inOrder(1), inOrder(1)
 			want := stateTree(s.T, chunk, reduce.MustOrder(order))
 			last := func(x []float32) float32 {
-				y, state, one, zero := make([]float32, s.T), make([]float32, 1), ones32(s.T), make([]float32, s.T)
+				y, state, one, zero := make([]float32, s.T), make([]float32, 1), check.Ones(s.T), make([]float32, s.T)
 				SSD(y, state, x, one, one, one, zero, []float32{0}, nil, s, f)
 				return state[0]
 			}
-			requireOrder(t, fmt.Sprintf("state by %s in chunks of %d", order, chunk), s.T, want, lowp.FP32, last)
+			check.Order(t, fmt.Sprintf("state by %s in chunks of %d", order, chunk), s.T, want, lowp.FP32, last)
 		}
 	}
 	require.False(t, stateTree(19, 4, reduce.Seq).Equal(stateTree(19, 5, reduce.Seq)), "chunk size is a tree")
@@ -121,7 +122,7 @@ func checkSSDGradients(t *testing.T, chunk int, part bool) {
 	f := ssdFolds(s, "pairwise")
 	forward := func() []float64 { k.run(f); return k.y }
 	if part {
-		k.begin = normal(rand.New(rand.NewPCG(6, 6)), len(k.last))
+		k.begin = check.Normal(rand.New(rand.NewPCG(6, 6)), len(k.last))
 		forward = func() []float64 { k.run(f); return append(append([]float64(nil), k.y...), k.last...) }
 	}
 	gradOf := func(pick func(SSDGradients[float64]) []float64) func(dy []float64) []float64 {
@@ -136,15 +137,15 @@ func checkSSDGradients(t *testing.T, chunk int, part bool) {
 			return pick(g)
 		}
 	}
-	checkGrad(t, "dx", k.x, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.X }))
-	checkGrad(t, "db", k.b, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.B }))
-	checkGrad(t, "dc", k.c, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.C }))
-	checkGrad(t, "ddt", k.dt, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.DT }))
-	checkGrad(t, "dla", k.la, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.LA }))
+	check.Gradient(t, "dx", k.x, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.X }))
+	check.Gradient(t, "db", k.b, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.B }))
+	check.Gradient(t, "dc", k.c, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.C }))
+	check.Gradient(t, "ddt", k.dt, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.DT }))
+	check.Gradient(t, "dla", k.la, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.LA }))
 	if part {
-		checkGrad(t, "dbegin", k.begin, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.Begin }))
+		check.Gradient(t, "dbegin", k.begin, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.Begin }))
 	}
-	checkGrad(t, "dd", k.d, forward, func(dy []float64) []float64 {
+	check.Gradient(t, "dd", k.d, forward, func(dy []float64) []float64 {
 		dd := make([]float64, s.H)
 		SkipBackward(dd, dy[:len(k.y)], k.x, inOrder(s.P), inOrder(s.B*s.T))
 		return dd

@@ -1,13 +1,17 @@
 package kernel
 
-import "testing"
+import (
+	"testing"
+
+	"firstbit/kernel/check"
+)
 
 // Kernels of the hybrid that are not timed beside their tests.
 
 func BenchmarkCausalConvBackward(b *testing.B) {
 	s := ConvShape{B: 8, T: 64, C: 192, K: 4}
 	n := s.B * s.T * s.C
-	dx, dy, w := make([]float32, n), ones32(n), ones32(s.C*s.K)
+	dx, dy, w := make([]float32, n), check.Ones(n), check.Ones(s.C*s.K)
 	for b.Loop() {
 		CausalConvBackward(dx, dy, nil, w, s, inOrder(s.K))
 	}
@@ -35,25 +39,4 @@ func BenchmarkSkipBackward(b *testing.B) {
 	benchElements(b, func(_, x, z, _, _ []float32, _ int) {
 		SkipBackward(dd, x, z, inOrder(16), inOrder(len(x)/16/len(dd)))
 	})
-}
-
-func BenchmarkCopyColumns(b *testing.B) {
-	benchElements(b, func(y, x, _, _, _ []float32, d int) { CopyColumns(y, d, x, d, len(x)/d, d) })
-}
-
-func BenchmarkMul(b *testing.B) {
-	benchElements(b, func(y, x, z, _, _ []float32, _ int) { Mul(y, x, z) })
-}
-
-func BenchmarkSortSlots(b *testing.B) {
-	const k = 4
-	index, start := make([]int32, 4096), make([]int32, 4096)
-	for i := range start {
-		start[i] = int32((i * 7) % 13)
-	}
-	for b.Loop() {
-		copy(index, start)
-		SortSlots(index, k)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(index)/k), "ns/row")
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
+	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
@@ -15,7 +17,7 @@ func TestConvolutionGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	s := ConvShape{B: 2, T: 6, C: 3, K: 4}
 	rows := s.B * s.T
-	x, w, bias, y := normal(r, rows*s.C), normal(r, s.C*s.K), normal(r, s.C), make([]float64, rows*s.C)
+	x, w, bias, y := check.Normal(r, rows*s.C), check.Normal(r, s.C*s.K), check.Normal(r, s.C), make([]float64, rows*s.C)
 	f := func() []float64 { CausalConv(y, x, nil, w, bias, s, inOrder(s.K)); return y }
 	f()
 	for i, got := range y { // the definition
@@ -27,17 +29,17 @@ func TestConvolutionGradients(t *testing.T) {
 		}
 		require.InDelta(t, want, got, 1e-12)
 	}
-	checkGrad(t, "conv dx", x, f, func(dy []float64) []float64 {
+	check.Gradient(t, "conv dx", x, f, func(dy []float64) []float64 {
 		dx := make([]float64, len(x))
 		CausalConvBackward(dx, dy, nil, w, s, inOrder(s.K))
 		return dx
 	})
 	dw, db := make([]float64, len(w)), make([]float64, len(bias))
-	checkGrad(t, "conv dw", w, f, func(dy []float64) []float64 {
+	check.Gradient(t, "conv dw", w, f, func(dy []float64) []float64 {
 		CausalConvWeightBackward(dw, db, dy, x, nil, s, foldOf("pairwise", rows))
 		return dw
 	})
-	checkGrad(t, "conv dbias", bias, f, func(dy []float64) []float64 {
+	check.Gradient(t, "conv dbias", bias, f, func(dy []float64) []float64 {
 		CausalConvWeightBackward(dw, db, dy, x, nil, s, inOrder(rows))
 		return db
 	})
@@ -45,25 +47,25 @@ func TestConvolutionGradients(t *testing.T) {
 
 // A convolution's sums, forward and backward, by their plan; taps outside the sequence are absent.
 func TestConvolutionAddsByItsPlan(t *testing.T) {
-	for _, order := range orders {
+	for _, order := range check.Orders {
 		for _, n := range []int{1, 2, 7, 19} {
 			f, tree := foldOf(order, n), reduce.MustOrder(order).Tree(n)
 			one := ConvShape{B: 1, T: n, C: 1, K: n}
-			requireOrder(t, order+" taps", n, tree, lowp.FP32, func(x []float32) float32 {
+			check.Order(t, order+" taps", n, tree, lowp.FP32, func(x []float32) float32 {
 				y := make([]float32, n)
-				CausalConv(y, x, nil, ones32(n), []float32{Negzero[float32]()}, one, f)
+				CausalConv(y, x, nil, check.Ones(n), []float32{Negzero[float32]()}, one, f)
 				return y[n-1]
 			})
-			requireOrder(t, order+" dx", n, tree, lowp.FP32, func(x []float32) float32 {
+			check.Order(t, order+" dx", n, tree, lowp.FP32, func(x []float32) float32 {
 				dx := make([]float32, n)
-				CausalConvBackward(dx, ones32(n), nil, x, one, f)
+				CausalConvBackward(dx, check.Ones(n), nil, x, one, f)
 				return dx[0]
 			})
 			for name, pick := range map[string]func(dw, db []float32) float32{
 				"dw": func(dw, _ []float32) float32 { return dw[0] }, "dbias": func(_, db []float32) float32 { return db[0] }} {
-				requireOrder(t, order+" "+name, n, tree, lowp.FP32, func(x []float32) float32 {
+				check.Order(t, order+" "+name, n, tree, lowp.FP32, func(x []float32) float32 {
 					dw, db := make([]float32, 1), make([]float32, 1)
-					CausalConvWeightBackward(dw, db, x, ones32(n), nil, ConvShape{B: 1, T: n, C: 1, K: 1}, f)
+					CausalConvWeightBackward(dw, db, x, check.Ones(n), nil, ConvShape{B: 1, T: n, C: 1, K: 1}, f)
 					return pick(dw, db)
 				})
 			}
@@ -75,8 +77,8 @@ func TestSiLUAndGatedNormGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	const rows, groups, d = 3, 2, 5
 	n := rows * groups * d
-	x, z, w, y, rstd := normal(r, n), normal(r, n), normal(r, groups*d), make([]float64, n), make([]float64, rows*groups)
-	checkGrad(t, "silu", x, func() []float64 { SiLU(y, x); return y }, func(dy []float64) []float64 {
+	x, z, w, y, rstd := check.Normal(r, n), check.Normal(r, n), check.Normal(r, groups*d), make([]float64, n), make([]float64, rows*groups)
+	check.Gradient(t, "silu", x, func() []float64 { SiLU(y, x); return y }, func(dy []float64) []float64 {
 		dx := make([]float64, n)
 		SiLUBackward(dx, dy, x)
 		return dx
@@ -101,9 +103,9 @@ func TestSiLUAndGatedNormGradients(t *testing.T) {
 		GatedNormBackward(dx, dz, dy, x, z, w, rstd, d, inOrder(d))
 		return dx, dz
 	}
-	checkGrad(t, "gated norm dx", x, f, func(dy []float64) []float64 { dx, _ := both(dy); return dx })
-	checkGrad(t, "gated norm dz", z, f, func(dy []float64) []float64 { _, dz := both(dy); return dz })
-	checkGrad(t, "gated norm dw", w, f, func(dy []float64) []float64 {
+	check.Gradient(t, "gated norm dx", x, f, func(dy []float64) []float64 { dx, _ := both(dy); return dx })
+	check.Gradient(t, "gated norm dz", z, f, func(dy []float64) []float64 { _, dz := both(dy); return dz })
+	check.Gradient(t, "gated norm dw", w, f, func(dy []float64) []float64 {
 		dw := make([]float64, groups*d)
 		GatedNormWeightBackward(dw, dy, x, z, rstd, d, inOrder(rows))
 		return dw
@@ -114,7 +116,7 @@ func TestTimeStepGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	const rows, heads, least = 5, 3, 0.5
 	n := rows * heads
-	raw, bias, aLog := normal(r, n), normal(r, heads), normal(r, heads)
+	raw, bias, aLog := check.Normal(r, n), check.Normal(r, heads), check.Normal(r, heads)
 	// dt and la as one output, so that both gradients meet in raw.
 	y := make([]float64, 2*n)
 	f := func() []float64 { TimeStep(y[:n], y[n:], raw, bias, aLog, least); return y }
@@ -134,13 +136,13 @@ func TestTimeStepGradients(t *testing.T) {
 		TimeStepBackward(d, dy[:n], dy[n:], raw, bias, aLog, least)
 		return d
 	}
-	checkGrad(t, "raw", raw, f, draw)
-	checkGrad(t, "bias", bias, f, func(dy []float64) []float64 {
+	check.Gradient(t, "raw", raw, f, draw)
+	check.Gradient(t, "bias", bias, f, func(dy []float64) []float64 {
 		db := make([]float64, heads)
 		SumRows(inOrder(rows), db, draw(dy), heads)
 		return db
 	})
-	checkGrad(t, "a_log", aLog, f, func(dy []float64) []float64 {
+	check.Gradient(t, "a_log", aLog, f, func(dy []float64) []float64 {
 		da := make([]float64, heads)
 		DecayBackward(da, dy[n:], y[:n], aLog, inOrder(rows))
 		return da
@@ -149,27 +151,27 @@ func TestTimeStepGradients(t *testing.T) {
 
 // The sums of the scan's parameter gradients by their plan.
 func TestScanParameterGradientsAddByTheirPlan(t *testing.T) {
-	for _, order := range orders {
+	for _, order := range check.Orders {
 		const n = 19
 		f, tree, one := foldOf(order, n), reduce.MustOrder(order).Tree(n), make([]float32, 1)
-		requireOrder(t, order+" dD over rows", n, tree, lowp.FP32, func(x []float32) float32 {
-			SkipBackward(one, x, ones32(n), inOrder(1), f)
+		check.Order(t, order+" dD over rows", n, tree, lowp.FP32, func(x []float32) float32 {
+			SkipBackward(one, x, check.Ones(n), inOrder(1), f)
 			return one[0]
 		})
-		requireOrder(t, order+" dD over the head", n, tree, lowp.FP32, func(x []float32) float32 {
-			SkipBackward(one, x, ones32(n), f, inOrder(1))
+		check.Order(t, order+" dD over the head", n, tree, lowp.FP32, func(x []float32) float32 {
+			SkipBackward(one, x, check.Ones(n), f, inOrder(1))
 			return one[0]
 		})
-		requireOrder(t, order+" dA", n, tree, lowp.FP32, func(x []float32) float32 {
-			DecayBackward(one, x, ones32(n), []float32{0}, f)
+		check.Order(t, order+" dA", n, tree, lowp.FP32, func(x []float32) float32 {
+			DecayBackward(one, x, check.Ones(n), []float32{0}, f)
 			return -one[0]
 		})
-		requireOrder(t, order+" gated norm dw", n, tree, lowp.FP32, func(x []float32) float32 {
+		check.Order(t, order+" gated norm dw", n, tree, lowp.FP32, func(x []float32) float32 {
 			z, u := make([]float32, n), make([]float32, n)
 			for i := range z {
 				z[i], u[i] = 64, 1./64 // u·silu(z) is one
 			}
-			GatedNormWeightBackward(one, x, u, z, ones32(n), 1, f)
+			GatedNormWeightBackward(one, x, u, z, check.Ones(n), 1, f)
 			return one[0]
 		})
 		// db and dc over the heads of a group
@@ -177,10 +179,10 @@ func TestScanParameterGradientsAddByTheirPlan(t *testing.T) {
 		folds := SSDFolds{N: inOrder(1), P: inOrder(1), State: inOrder(1), Heads: f, Steps: inOrder}
 		for name, pick := range map[string]func(g SSDGradients[float32]) float32{
 			"db": func(g SSDGradients[float32]) float32 { return g.B[0] }, "dc": func(g SSDGradients[float32]) float32 { return g.C[0] }} {
-			requireOrder(t, order+" "+name+" over heads", n, tree, lowp.FP32, func(x []float32) float32 {
+			check.Order(t, order+" "+name+" over heads", n, tree, lowp.FP32, func(x []float32) float32 {
 				v := func(k int) []float32 { return make([]float32, k) }
 				g := SSDGradients[float32]{X: v(n), B: v(1), C: v(1), DT: v(n), LA: v(n)}
-				SSDBackward(g, x, nil, ones32(n), ones32(1), ones32(1), ones32(n), v(n), v(n), nil, s, folds)
+				SSDBackward(g, x, nil, check.Ones(n), check.Ones(1), check.Ones(1), check.Ones(n), v(n), v(n), nil, s, folds)
 				return pick(g)
 			})
 		}
@@ -231,7 +233,7 @@ func BenchmarkSSDBackward(b *testing.B) {
 func BenchmarkCausalConv(b *testing.B) {
 	s := ConvShape{B: 8, T: 64, C: 192, K: 4}
 	n := s.B * s.T * s.C
-	x, w, bias, y := ones32(n), ones32(s.C*s.K), ones32(s.C), make([]float32, n)
+	x, w, bias, y := check.Ones(n), check.Ones(s.C*s.K), check.Ones(s.C), make([]float32, n)
 	for b.Loop() {
 		CausalConv(y, x, nil, w, bias, s, inOrder(s.K))
 	}
@@ -241,7 +243,7 @@ func BenchmarkCausalConv(b *testing.B) {
 func BenchmarkCausalConvWeightBackward(b *testing.B) {
 	s := ConvShape{B: 8, T: 64, C: 192, K: 4}
 	n := s.B * s.T * s.C
-	x, dw, db := ones32(n), make([]float32, s.C*s.K), make([]float32, s.C)
+	x, dw, db := check.Ones(n), make([]float32, s.C*s.K), make([]float32, s.C)
 	for b.Loop() {
 		CausalConvWeightBackward(dw, db, x, x, nil, s, inOrder(s.B*s.T))
 	}
@@ -251,7 +253,7 @@ func BenchmarkCausalConvWeightBackward(b *testing.B) {
 func benchElements(b *testing.B, do func(y, x, z, w, rstd []float32, d int)) {
 	const rows, groups, d = 512, 2, 64
 	n := rows * groups * d
-	y, x, z, w, rstd := make([]float32, n), ones32(n), ones32(n), ones32(groups*d), make([]float32, rows*groups)
+	y, x, z, w, rstd := make([]float32, n), check.Ones(n), check.Ones(n), check.Ones(groups*d), make([]float32, rows*groups)
 	for b.Loop() {
 		do(y, x, z, w, rstd, d)
 	}
@@ -277,4 +279,104 @@ func BenchmarkGatedNormBackward(b *testing.B) {
 
 func BenchmarkTimeStep(b *testing.B) {
 	benchElements(b, func(y, x, z, w, _ []float32, _ int) { TimeStep(y, z, x, w, w, 0) })
+}
+
+// The scan's decays against the exponentials they stand for, in chunks about the width of registers.
+func TestScanDecaysAreExponentials(t *testing.T) {
+	r := rand.New(rand.NewPCG(53, 54))
+	for chunk := 1; chunk < 36; chunk++ {
+		s := SSDShape{B: 1, T: chunk, H: 2, P: 3, G: 1, N: 2, Chunk: chunk}
+		x, b, c := check.Random(r, s.T*s.H*s.P), check.Random(r, s.T*s.N), check.Random(r, s.T*s.N)
+		dt, la := check.Ones(s.T*s.H), make([]float32, s.T*s.H)
+		for i := range la {
+			la[i] = -float32(math.Abs(r.NormFloat64())) * []float32{0, 1e-9, 0.1, 30, 800}[r.IntN(5)]
+		}
+		w := newScan(x, b, c, dt, la, s, SSDFolds{N: inOrder(s.N), Steps: inOrder})
+		w.enter(0, 0, 0)
+		for h := range s.H {
+			w.head(h)
+			sum, n := Negzero[float32](), w.n
+			a, begun, left, decay, weight := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n*n), make([]float32, n*n)
+			for i := range n {
+				sum += la[i*s.H+h]
+				a[i] = sum
+				begun[i] = libm.ExpOf(sum)
+				for j := range i + 1 {
+					decay[i*n+j] = libm.ExpOf(a[i] - a[j])
+					weight[i*n+j] = w.scores[i*n+j] * decay[i*n+j]
+				}
+			}
+			for i := range n {
+				left[i] = libm.ExpOf(sum - a[i])
+				check.SameBits(t, decay[i*n:][:i+1], w.decay[i*n:][:i+1], "decay at %d of %d", i, n)
+				check.SameBits(t, weight[i*n:][:i+1], w.weight[i*n:][:i+1], "weight at %d of %d", i, n)
+			}
+			check.SameBits(t, begun, w.begun[:n], "begun of %d", n)
+			check.SameBits(t, left, w.left[:n], "left of %d", n)
+		}
+		w.release()
+	}
+}
+
+func TestDecayAddsByItsPlan(t *testing.T) {
+	check.Sums(t, func(order string, n int) map[string]reduce.Summer {
+		return map[string]reduce.Summer{"decay by token": func(x []float32) float32 {
+			da := make([]float32, 1)
+			DecayBackwardByToken(da, x, check.Ones(n), []float32{0}, foldOf(order, n))
+			return -da[0]
+		}}
+	})
+}
+
+// Whole rows are handed to libm: they are the formulas element by element, bit for bit, at widths about those of vector registers, with
+// arguments past every edge of the exponential.
+func TestGatesBySliceAreTheirFormulas(t *testing.T) {
+	r := rand.New(rand.NewPCG(51, 52))
+	for width := 1; width < 40; width++ {
+		const rows = 3
+		x, dy := check.Wide(r, rows*width), check.Random(r, rows*width)
+		got, want := make([]float32, len(x)), make([]float32, len(x))
+		each := func(f func(i int) float32) []float32 {
+			for i := range want {
+				want[i] = f(i)
+			}
+			return want
+		}
+		slope := func(x float32) float32 {
+			s := libm.Sigmoid(x)
+			return s * (1 + float32(x*(1-s)))
+		}
+		SiLU(got, x)
+		check.SameBits(t, each(func(i int) float32 { return libm.SiLU(x[i]) }), got, "silu of %d", width)
+		SiLUBackward(got, dy, x)
+		check.SameBits(t, each(func(i int) float32 { return dy[i] * slope(x[i]) }), got, "silu backward of %d", width)
+		g := gated(dy, x)
+		check.SameBits(t, each(func(i int) float32 { return dy[i] * libm.SiLU(x[i]) }), *g, "gate of %d", width)
+		GiveBack(g)
+	}
+}
+
+// Decay's gradient by token is the same however the sequences are dealt to shards, and computes what the plain form does.
+func TestDecayByToken(t *testing.T) {
+	const rows, d = check.ShardB * check.ShardT, 3
+	check.Shards(t, func(r *rand.Rand) (canonical, controls map[string]check.Shardable) {
+		x, y, aLog := check.Random(r, rows*d), check.Random(r, rows*d), check.Random(r, d)
+		of := func(decay func(da, dy, dt, aLog []float32, f Fold)) map[string]check.Shardable {
+			return map[string]check.Shardable{"decay": func(lo, hi int) []float32 {
+				n, da := (hi-lo)*check.ShardT, make([]float32, d)
+				decay(da, x[lo*check.ShardT*d:][:n*d], y[lo*check.ShardT*d:][:n*d], aLog, Fold{Program: reduce.Blocked(check.ShardT).Program(n)})
+				return da
+			}}
+		}
+		return of(DecayBackwardByToken[float32]), of(DecayBackward[float32])
+	})
+	r := rand.New(rand.NewPCG(44, 1))
+	const n, e = 12, 4
+	x, dt, aLog := check.Normal(r, n*e), check.Normal(r, n*e), check.Normal(r, e)
+	want, got := make([]float64, e), make([]float64, e)
+	DecayBackward(want, x, dt, aLog, inOrder(n))
+	DecayBackwardByToken(got, x, dt, aLog, inOrder(n))
+	require.InDeltaSlice(t, want, got, 1e-12)
+	require.NotZero(t, want[0])
+	require.InDelta(t, -libm.ExpOf(aLog[0]), want[0]/Dot(inOrder(n), x, e, dt, e), 1e-12)
 }

@@ -48,7 +48,7 @@ func TimeStepBackward[T libm.Float](draw, ddt, dla, raw, bias, aLog []T, least T
 // Reduces: rows, by f.
 func DecayBackward[T libm.Float](da, dla, dt, aLog []T, f Fold) {
 	heads := len(aLog)
-	need(f, len(dt)/heads)
+	Need(f, len(dt)/heads)
 	for h := range heads {
 		da[h] = -libm.ExpOf(aLog[h]) * Dot(f, dla[h:], heads, dt[h:], heads)
 	}
@@ -63,9 +63,9 @@ func DecayBackward[T libm.Float](da, dla, dt, aLog []T, f Fold) {
 // Reduces: rows, by f.
 func DecayBackwardByToken[T libm.Float](da, dla, dt, aLog []T, f Fold) {
 	heads := len(aLog)
-	need(f, len(dt)/heads)
-	terms := borrow[T](len(dt))
-	defer giveBack(terms)
+	Need(f, len(dt)/heads)
+	terms := Borrow[T](len(dt))
+	defer GiveBack(terms)
 	for i := range *terms {
 		(*terms)[i] = T(dla[i]*dt[i]) * -libm.ExpOf(aLog[i%heads])
 	}
@@ -81,11 +81,11 @@ func DecayBackwardByToken[T libm.Float](da, dla, dt, aLog []T, f Fold) {
 // Reduces: P, by p, then rows, by f.
 func SkipBackward[T libm.Float](dd, dy, x []T, p, f Fold) {
 	width, heads := p.N, len(dd)
-	terms := borrow[T](len(x) / width) // (rows,H)
-	defer giveBack(terms)
+	terms := Borrow[T](len(x) / width) // (rows,H)
+	defer GiveBack(terms)
 	for i := range *terms {
 		(*terms)[i] = Dot(p, dy[i*width:], 1, x[i*width:], 1)
 	}
-	need(f, len(*terms)/heads)
+	Need(f, len(*terms)/heads)
 	SumRows(f, dd, *terms, heads)
 }

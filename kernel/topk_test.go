@@ -67,3 +67,22 @@ func TestSortSlots(t *testing.T) {
 	SortSlots(index, 3)
 	require.Equal(t, []int32{0, 3, 7, 4, 5, 6}, index)
 }
+
+// docs/facts.md, Kernels: which of two equal experts each kernel takes.
+func TestTopKTies(t *testing.T) {
+	for _, c := range []struct{ a, b, naive int }{{1, 2, 2}, {3, 4, 4}, {8, 16, 16}, {1, 32, 32}} {
+		scores := make([]float32, 40)
+		scores[c.a], scores[c.b] = 1, 1
+		index := make([]int32, 1)
+		TopK(index, scores, nil, 40, 1, TieNaive)
+		require.EqualValues(t, c.naive, index[0], "naive {%d,%d}", c.a, c.b)
+		TopK(index, scores, nil, 40, 1, TieLow)
+		require.EqualValues(t, c.a, index[0], "radix {%d,%d}", c.a, c.b)
+	}
+	index := make([]int32, 3)
+	TopK(index, []float32{0.1, 0.5, 0.3, 0.4}, []float32{1, 0, 0, 0}, 4, 3, TieLow)
+	require.Equal(t, []int32{0, 1, 3}, index, "descending by score + bias")
+	nan := float32(math.NaN())
+	TopK(index, []float32{nan, 1, nan, 2}, nil, 4, 3, TieLow)
+	require.Equal(t, []int32{3, 1, 0}, index, "NaN is below every number")
+}

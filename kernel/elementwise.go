@@ -32,17 +32,3 @@ func Mul[T libm.Float](y, a, b []T) {
 		y[i] = a[i] * b[i]
 	}
 }
-
-// Scale is y = s·x.
-func Scale[T libm.Float](y, x []T, s T) {
-	for i, v := range x[:len(y)] {
-		y[i] = v * s
-	}
-}
-
-// MulRows is y = x with row r multiplied by p[r]. Shapes: x (rows,d), p (rows).
-func MulRows[T libm.Float](y, x, p []T, d int) {
-	for r, s := range p {
-		Scale(y[r*d:][:d], x[r*d:][:d], s)
-	}
-}
