@@ -106,6 +106,9 @@ type Call struct {
 	// Whole is the memory in which lie the tensors that a collective adds or gathers as one; nil: it has one of them.
 	Whole *Tensor
 
+	// Lands is where the result of a Call that only starts is to come, part by part; nil: it writes its outputs.
+	Lands *Tensor
+
 	// Among is the place for which arrival is drawn where ranks must agree on it; nil: the rank's own.
 	Among *Coord
 

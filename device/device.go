@@ -136,7 +136,7 @@ func (d *Device) OpenKind(kind Kind, label string, k *Kernel) *Call {
 	c.In, c.Out, c.Scalars = c.In[:0], c.Out[:0], c.Scalars[:0]
 	c.Plan = c.Kernel.Fixed
 	c.Library = d.library
-	c.Shards, c.Whole = 1, nil
+	c.Shards, c.Whole, c.Lands = 1, nil, nil
 	return c
 }
 

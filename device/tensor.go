@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"firstbit/lowp"
 )
@@ -164,6 +165,22 @@ func (t *Tensor) LiesIn(s *Tensor, at int) bool {
 }
 
 func begins[T any](x, whole []T, at int) bool { return len(x) == 0 || &x[0] == &whole[at] }
+
+// Span is the addresses of the storage: two tensors share memory where theirs overlap.
+func (t *Tensor) Span() (lo, hi uintptr) {
+	switch {
+	case len(t.f32) > 0:
+		lo = uintptr(unsafe.Pointer(&t.f32[0]))
+		return lo, lo + 4*uintptr(len(t.f32))
+	case len(t.f64) > 0:
+		lo = uintptr(unsafe.Pointer(&t.f64[0]))
+		return lo, lo + 8*uintptr(len(t.f64))
+	case len(t.i32) > 0:
+		lo = uintptr(unsafe.Pointer(&t.i32[0]))
+		return lo, lo + 4*uintptr(len(t.i32))
+	}
+	return 0, 0
+}
 
 // CopyAt copies the values of s, of the same format, to the elements of t from at on.
 func (t *Tensor) CopyAt(at int, s *Tensor) {

@@ -46,20 +46,19 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 	case a.Library != b.Library:
 		return "library", []string{"library releases differ: " + a.Library + " and " + b.Library}
 	case a.Plan != b.Plan:
-		return planClass(a.Plan, b.Plan)
+		class, why := planClass(a.Plan, b.Plan)
+		return class, append(why, repeats(a.Plan, b.Plan)...)
 	case depends(a.Plan) && !oneSchedule: // under one schedule everything arrives alike
 		return "arrival", []string{"the plan depends on arrival: " + a.Plan}
 	}
 	if movesStream(a) != movesStream(b) {
 		return "state", []string{"one of the recomputations moves its stream on, which draws from a copy of its state alone"}
 	}
-	for _, d := range differences {
-		if d.Field == "config.steps" && sigsEqual(a.In, b.In) { // when a run ends reaches a Call through what it reads alone
-			continue
-		}
-		if strings.HasPrefix(d.Field, "config.") || d.Field == "seed" {
-			return "state", []string{"the configurations differ: " + d.Field}
-		}
+	if in := scalarDiffers(a, b); in != nil {
+		return "state", []string{"scalar " + in.Name + " is no tensor's: the configuration or a counter sets it" + named(differences, in.Name)}
+	}
+	if a.Library == "" || b.Library == "" {
+		return "", []string{"a trace does not record which library ran: a choice of software is not ruled out"}
 	}
 	return "hardware", []string{"same inputs, same plan, same library: nothing the software chose differs"}
 }
@@ -77,6 +76,47 @@ func movesStream(rec *trace.Record) bool {
 		}
 	}
 	return false
+}
+
+// scalarDiffers is the first scalar input that differs; nil: none does. Only what a Call reads or plans explains its bits, so no other field
+// of a configuration does.
+func scalarDiffers(a, b *trace.Record) *trace.Sig {
+	for i := range a.In {
+		if in := &a.In[i]; in.Scalar && (i >= len(b.In) || !sigEqual(in, &b.In[i])) {
+			return in
+		}
+	}
+	return nil
+}
+
+// named says which field of the configuration has a scalar's name and differs.
+func named(differences []Field, scalar string) string {
+	if d := fieldOf(differences, scalar); d != nil {
+		return fmt.Sprintf("; %s is %s and %s", d.Field, d.A, d.B)
+	}
+	return ""
+}
+
+func fieldOf(differences []Field, scalar string) *Field {
+	for i := range differences {
+		if d := &differences[i]; d.Field[strings.LastIndexByte(d.Field, '.')+1:] == scalar {
+			return d
+		}
+	}
+	return nil
+}
+
+// repeats says which of two runs would not repeat itself: its plan depends on arrival, and the other's does not.
+func repeats(a, b string) []string {
+	switch va, vb := depends(a), depends(b); {
+	case va && vb:
+		return []string{"neither run repeats itself: both plans depend on arrival"}
+	case va:
+		return []string{"run A does not repeat itself: its plan depends on arrival"}
+	case vb:
+		return []string{"run B does not repeat itself: its plan depends on arrival"}
+	}
+	return nil
 }
 
 // planClass goes by what the plans differ in. Which top-k kernel runs is a matter of ties while each

@@ -42,7 +42,7 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 				ra, rb, from := common(ra, rb)
 				ra, rb = samePieces(ra, rb, inA, inB)
 				p := align(ra, rb, level)
-				p.window, p.resumed = w, w.steps[from]
+				p.window, p.resumed, p.differences = w, w.steps[from], r.ConfigDifferences
 				found = append(found, p)
 				r.count(p)
 			}
@@ -91,8 +91,11 @@ type pair struct {
 	place  int   // index in a of what comes next after that record; else first
 	byPath map[string][]int
 
-	window  *window
-	resumed bool // one of them continued from a checkpoint, and records begin right after it
+	window    *window
+	resumed   bool // one of them continued from a checkpoint, and records begin right after it
+	disturbed []disturbance
+
+	differences []Field // of the configurations
 }
 
 func align(ra, rb trace.Rank, level trace.Level) *pair {
@@ -121,6 +124,7 @@ func align(ra, rb trace.Rank, level trace.Level) *pair {
 		}
 	}
 	p.findFirst()
+	p.disturb()
 	return p
 }
 
@@ -178,7 +182,7 @@ func (p *pair) verdict(all *world) (string, []string) {
 	}
 	b := &p.b[p.match[p.first]]
 	switch {
-	case len(a.Flags)+len(b.Flags) > 0 && !sigsEqual(a.Out, b.Out):
+	case len(a.Flags)+len(b.Flags) > 0 && !sigsEqual(a.Out, b.Out) && sigsEqual(a.In, b.In):
 		return "artifact", []string{"flagged " + strings.Join(append(a.Flags, b.Flags...), ", ") + ": these bytes are not meant to be read"}
 	case a.Kind == "load" || a.Phase == "load":
 		return "restore", []string{"what was restored differs: " + trace.Path(a.Scope, a.Name)}
@@ -187,13 +191,15 @@ func (p *pair) verdict(all *world) (string, []string) {
 			return "restore", []string{"state differs after a load: " + a.Name}
 		}
 		return "outside-window", []string{"state differs where the window starts: " + a.Name}
-	case a.Kind == "metric" || a.Kind == "module":
+	case a.Kind == "metric" || a.Kind == "module" || a.Kind == "recompute" && sigsEqual(a.In, b.In):
 		if verdict, why := p.inputsDiffer(a, b); a.Kind == "metric" && verdict == "memory" {
 			return verdict, why
 		}
 		return "narrow", []string{a.Kind + " records name no root: its Calls lie deeper"}
-	case sigsEqual(a.In, b.In):
-		return p.outputsDiffer(a, all)
+	case p.disturbance(p.first) != nil:
+		return "memory", p.disturbance(p.first).evidence(p)
+	case sigsEqual(brought(a), brought(b)):
+		return p.outputsDiffer(a, b, all)
 	case all.regrouped(a, b):
 		return "origin", []string{alone(a, b)}
 	}
@@ -201,7 +207,7 @@ func (p *pair) verdict(all *world) (string, []string) {
 }
 
 func (p *pair) lastCommon() string {
-	for i := p.first - 1; i >= 0; i-- {
+	for i := p.place - 1; i >= 0; i-- {
 		if p.match[i] >= 0 {
 			return "the last record both have is " + p.a[i].Key().String()
 		}
@@ -218,7 +224,8 @@ func (p *pair) loaded() bool {
 	return false
 }
 
-func (p *pair) outputsDiffer(a *trace.Record, all *world) (string, []string) {
+// outputsDiffer judges a record whose inputs are equal.
+func (p *pair) outputsDiffer(a, b *trace.Record, all *world) (string, []string) {
 	switch {
 	case a.View:
 		return "blind-spot", []string{"a view computes nothing: an uncaptured kernel one hop upstream wrote what it shows"}
@@ -226,6 +233,9 @@ func (p *pair) outputsDiffer(a *trace.Record, all *world) (string, []string) {
 		return all.collective(a)
 	case receives(a):
 		return all.received(a)
+	}
+	if g := overwritten(a, b); g != nil {
+		return "memory", []string{fmt.Sprintf("what it writes lies in the memory of its input %s, which changed while it was read", g.Name)}
 	}
 	return "origin", []string{"all inputs equal, outputs differ"}
 }
@@ -238,7 +248,7 @@ func (p *pair) inputsDiffer(a, b *trace.Record) (string, []string) {
 		}
 		in := &a.In[i]
 		if in.Scalar {
-			return "origin", []string{fmt.Sprintf("scalar %s differs: it is set by the configuration or the loop, not by a Call", in.Name)}
+			return p.scalar(in)
 		}
 		if p.resumed && (in.From == nil || p.producer(*in.From) < 0 && p.level >= trace.Op) {
 			return "restore", []string{fmt.Sprintf("input %s was written before the checkpoint, and differs after the restore", in.Name)}
@@ -258,6 +268,14 @@ func (p *pair) inputsDiffer(a, b *trace.Record) (string, []string) {
 		return "blind-spot", []string{fmt.Sprintf("input %s comes from %q, which ought to be traced at this level and is not", in.Name, *in.From)}
 	}
 	return "missing", []string{"the runs read different numbers of inputs"}
+}
+
+// scalar judges a number that differs: after a restore, what it is counted from was restored, unless the configuration says otherwise.
+func (p *pair) scalar(in *trace.Sig) (string, []string) {
+	if p.resumed && fieldOf(p.differences, in.Name) == nil {
+		return "restore", []string{fmt.Sprintf("scalar %s differs: one run continued from a checkpoint, and counts from what was restored", in.Name)}
+	}
+	return "origin", []string{fmt.Sprintf("scalar %s differs: it is set by the configuration or the loop, not by a Call", in.Name)}
 }
 
 // producer is the last record before the first mismatch that wrote what from names.

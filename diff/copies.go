@@ -12,7 +12,7 @@ func among(rec *trace.Record) (string, bool) {
 	switch rec.Kind {
 	case "metric":
 		return "all", rec.Name != "state" // the fingerprint of a rank's own
-	case "state":
+	case "state", "load":
 		if rec.Place == nil || len(rec.Out) != 1 {
 			return "", false
 		}

@@ -10,7 +10,7 @@ import (
 
 // rec is a record; in and out are "name=digest" or "name=digest<producer".
 func rec(kind, scope, name string, in, out []string) trace.Record {
-	return trace.Record{SchemaVersion: 1, Iteration: 1, Phase: "fwd", Kind: kind, Scope: scope, Name: name, In: sigs(in), Out: sigs(out)}
+	return trace.Record{Library: "sim-12.8", SchemaVersion: 1, Iteration: 1, Phase: "fwd", Kind: kind, Scope: scope, Name: name, In: sigs(in), Out: sigs(out)}
 }
 
 func sigs(list []string) []trace.Sig {
@@ -223,8 +223,8 @@ func TestRecomputationsAreJudgedByTheirCalls(t *testing.T) {
 	require.Equal(t, "a", r.Roots[0].Name)
 	r = compare(t, "semantic", run("0"), run("1"))
 	require.Equal(t, "recompute", r.First.Name)
-	require.Equal(t, "origin", r.First.Verdict)
-	require.Len(t, r.Roots, 1)
+	require.Equal(t, "narrow", r.First.Verdict, "its Calls lie deeper")
+	require.Empty(t, r.Roots)
 }
 
 func TestIndependentRootsAreAllListed(t *testing.T) {
@@ -233,7 +233,7 @@ func TestIndependentRootsAreAllListed(t *testing.T) {
 	}
 	r := compare(t, "op", run("1"), run("2"))
 	require.Len(t, r.Roots, 2, "c is a consequence")
-	require.Equal(t, "one-rank", *r.Pattern)
+	require.Nil(t, r.Pattern, "there is one rank")
 }
 
 func TestNotComparable(t *testing.T) {

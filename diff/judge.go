@@ -12,6 +12,7 @@ func (r *Report) judge(pairs []*pair, groups map[string][]int, oneSchedule bool)
 	all.regroups = slices.ContainsFunc(r.ConfigDifferences, clusterField)
 	verdicts := make([]string, len(pairs))
 	for l, p := range pairs {
+		p.toReader(all)
 		verdicts[l] = "identical"
 		v := RankVerdict{Rank: p.rank, Verdict: verdicts[l]}
 		if !p.identical() {
@@ -31,8 +32,10 @@ func (r *Report) judge(pairs []*pair, groups map[string][]int, oneSchedule bool)
 	r.Evidence = append(r.Evidence, why...)
 	r.Action = actions[r.First.Verdict]
 	r.A, r.B = first.records()
-	if c, why := class(r.First.Verdict, r.A, r.B, r.ConfigDifferences, oneSchedule); c != "" {
-		r.Class = &c
+	if c, why := class(r.First.Verdict, r.A, r.B, r.ConfigDifferences, oneSchedule); c != "" || why != nil {
+		if c != "" {
+			r.Class = &c
+		}
 		r.Evidence = append(r.Evidence, why...)
 	}
 	r.pattern(places(pairs))
@@ -73,11 +76,9 @@ func findingOf(a *trace.Record, verdict string, level trace.Level) Finding {
 		Kind: a.Kind, Name: a.Name, Scope: a.Scope, Level: level.String()}
 }
 
-const maxRoots = 100
-
 // roots lists every record of the first diverging iteration whose inputs are equal and outputs
 // are not: independent origins, since none can be a consequence of another. At kernel level a
-// Call's kernels stand for it, and a recomputation's Calls for it from op level on.
+// Call's kernels stand for it.
 func (r *Report) roots(all *world) {
 	for _, p := range all.pairs {
 		if p.identical() {
@@ -87,16 +88,18 @@ func (r *Report) roots(all *world) {
 		if a == nil {
 			continue
 		}
-		for i := p.first; i < len(p.a) && len(r.Roots) < maxRoots; i++ {
+		for i := p.first; i < len(p.a); i++ {
 			rec, j := &p.a[i], p.match[i]
 			switch {
 			case j < 0 || rec.Iteration != a.Iteration || rec.View || len(rec.Flags)+len(p.b[j].Flags) > 0:
-			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state":
-			case p.level >= trace.Kernel && rec.Kind == "op", p.level >= trace.Op && rec.Kind == "recompute":
+			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state" || rec.Kind == "recompute":
+			case p.level >= trace.Kernel && rec.Kind == "op":
 			case all.regrouped(rec, &p.b[j]):
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))
-			case sigsEqual(rec.In, p.b[j].In) && !sigsEqual(rec.Out, p.b[j].Out):
-				if verdict, _ := p.outputsDiffer(rec, all); verdict != "origin" { // a member or the sender brought it
+			case p.disturbance(i) != nil:
+				r.Roots = append(r.Roots, findingOf(rec, "memory", p.level))
+			case sigsEqual(brought(rec), brought(&p.b[j])) && !sigsEqual(rec.Out, p.b[j].Out):
+				if verdict, _ := p.outputsDiffer(rec, &p.b[j], all); verdict != "origin" { // a member or the sender brought it
 					continue
 				}
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))

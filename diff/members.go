@@ -17,8 +17,8 @@ type world struct {
 }
 
 type judgement struct {
-	verdict string
-	why     []string
+	verdict, class string
+	why            []string
 }
 
 func newWorld(pairs []*pair, groups map[string][]int) *world {
@@ -30,11 +30,11 @@ func newWorld(pairs []*pair, groups map[string][]int) *world {
 	return &world{orderOf(ranks, lanes, groups), pairs, map[event]judgement{}, false}
 }
 
-// changed tells whether what a record reads differs between the runs.
+// changed tells whether what a record brings differs between the runs.
 func (w *world) changed(s spot) bool {
 	p := w.pairs[s.lane]
 	j := p.match[s.at]
-	return j >= 0 && !sigsEqual(p.a[s.at].In, p.b[j].In)
+	return j >= 0 && (!sigsEqual(brought(&p.a[s.at]), brought(&p.b[j])) || p.disturbance(s.at) != nil)
 }
 
 // collective judges one whose inputs are equal on its rank: it is an origin only if no member's differ. All of its members hear the same.

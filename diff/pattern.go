@@ -42,6 +42,9 @@ func (r *Report) pattern(at map[int]device.Coord) {
 			own = append(own, v.Rank)
 		}
 	}
+	if len(r.Ranks) == 1 { // a pattern is one of ranks
+		return
+	}
 	pattern := "subset"
 	switch {
 	case len(own) == 1 || diverged == 1:

@@ -6,9 +6,9 @@ import (
 	"firstbit/trace"
 )
 
-// recomputedOtherwise is the first record of a recomputation that is not the forward's: of a Call where Calls are traced,
+// recomputedOtherwise is the first record of a recomputation that is not the forward's, and the forward's: of a Call where Calls are traced,
 // of the pair it ends in otherwise.
-func recomputedOtherwise(records []trace.Record) int {
+func recomputedOtherwise(records []trace.Record) (again int, first *trace.Record) {
 	forward := map[trace.Key]*trace.Record{}
 	for i := range records {
 		rec := &records[i]
@@ -18,17 +18,17 @@ func recomputedOtherwise(records []trace.Record) int {
 		case rec.Phase != "rec" || rec.Kind == "module" || rec.Kind == "kernel":
 		case rec.Kind == "recompute":
 			if len(rec.In) == 1 && len(rec.Out) == 1 && rec.In[0].Digest != rec.Out[0].Digest {
-				return i
+				return i, nil
 			}
 		default:
 			k := rec.Key()
 			k.Phase = "fwd"
 			if f := forward[k]; f != nil && remade(f, rec) {
-				return i
+				return i, f
 			}
 		}
 	}
-	return none
+	return none, nil
 }
 
 // remade tells whether an output that both wrote anew differs. What a Call also reads it has changed in place, such

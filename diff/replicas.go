@@ -18,9 +18,9 @@ func Replicas(t *trace.Trace) (*Report, error) {
 	}
 	r := &Report{Identical: true, Cut: cutText(t), ConfigDifferences: []Field{}, Action: "none", Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
 	found := make([]*mismatch, len(t.Ranks)) // by rank: its first
-	note := func(s spot, why string) {
+	note := func(s spot, j judgement) {
 		if m := found[s.lane]; m == nil || s.at < m.at {
-			found[s.lane] = &mismatch{s, &t.Ranks[s.lane].Records[s.at], why}
+			found[s.lane] = &mismatch{s, &t.Ranks[s.lane].Records[s.at], j}
 		}
 	}
 	steps := map[int]bool{}
@@ -32,8 +32,12 @@ func Replicas(t *trace.Trace) (*Report, error) {
 				steps[step] = true
 			}
 		}
-		if at := recomputedOtherwise(records); at != none {
-			note(spot{l, at}, "what was recomputed is not what the forward made")
+		if at, forward := recomputedOtherwise(records); at != none {
+			note(spot{l, at}, recomputation(forward, &records[at]))
+		}
+		for _, b := range breaches(records) {
+			note(spot{l, b.at}, judgement{"memory", "memory", []string{b.why(records)}})
+			break
 		}
 	}
 	r.Steps = len(steps)
@@ -58,7 +62,7 @@ func orderIn(t *trace.Trace) *order {
 }
 
 // arrived notes what is not as it was sent.
-func (o *order) arrived(note func(s spot, why string)) {
+func (o *order) arrived(note func(spot, judgement)) {
 	for l, records := range o.lanes {
 		for i := range records {
 			r := &records[i]
@@ -68,7 +72,7 @@ func (o *order) arrived(note func(s spot, why string)) {
 			if from, ok := o.sender(r); ok {
 				sent := &o.lanes[from.lane][from.at]
 				if len(sent.In) == 1 && len(r.Out) == 1 && sent.In[0].Digest != r.Out[0].Digest {
-					note(spot{l, i}, fmt.Sprintf("what was received is not what rank %d sent", sent.Rank))
+					note(spot{l, i}, judgement{"origin", "hardware", []string{fmt.Sprintf("what was received is not what rank %d sent", sent.Rank)}})
 				}
 			}
 		}
@@ -78,7 +82,7 @@ func (o *order) arrived(note func(s spot, why string)) {
 type mismatch struct {
 	spot
 	rec *trace.Record
-	why string
+	judgement
 }
 
 // verdicts turns each rank's first mismatch into the report's.
@@ -96,7 +100,7 @@ func (r *Report) verdicts(t *trace.Trace, o *order, found []*mismatch, level tra
 			continue
 		}
 		places[l] = m.at
-		f := findingOf(m.rec, replicaVerdict(m.rec), level)
+		f := findingOf(m.rec, m.verdict, level)
 		r.Ranks = append(r.Ranks, RankVerdict{m.rec.Rank, f.Verdict, &f})
 		r.Roots = append(r.Roots, f)
 	}
@@ -110,35 +114,35 @@ func (r *Report) verdicts(t *trace.Trace, o *order, found []*mismatch, level tra
 		}
 	}
 	r.First = r.Ranks[first.lane].First
-	r.Identical, r.Action = false, "trace-deeper"
-	r.Evidence = append(r.Evidence, first.why)
-	switch {
-	case first.rec.Kind == "state":
-		r.Action = "widen-window"
-	case r.First.Verdict == "origin":
-		r.Action = "investigate-call"
+	r.Identical, r.Action = false, actions[first.verdict]
+	r.Evidence = append(r.Evidence, first.why...)
+	if first.class != "" {
+		r.Class = &first.class
 	}
-	class := "memory"
-	switch {
-	case first.rec.Kind == "p2p":
-		class = "hardware"
-	case first.rec.Phase == "rec":
-		class = "state"
-	}
-	r.Class = &class
 	r.pattern(at)
 }
 
-// replicaVerdict: a Call that alone was recomputed otherwise, or received what nobody sent, is an origin; a state went wrong before the window; of the
-// rest one trace shows only where.
-func replicaVerdict(rec *trace.Record) string {
-	switch {
-	case rec.Kind == "state":
-		return "outside-window"
-	case rec.Phase == "rec" && rec.Kind != "recompute", rec.Kind == "p2p":
-		return "origin"
+// recomputation judges a Call that was recomputed otherwise than it ran: from what its plans say, or, of the same inputs and plan, from whether
+// it draws random numbers.
+func recomputation(forward, again *trace.Record) judgement {
+	j := judgement{"narrow", "", []string{"what was recomputed is not what the forward made"}}
+	if again.Kind == "recompute" {
+		return j
 	}
-	return "narrow"
+	j.verdict = "origin"
+	var why []string
+	switch {
+	case forward.Plan != again.Plan:
+		j.class, why = planClass(forward.Plan, again.Plan)
+	case depends(again.Plan):
+		j.class, why = "arrival", []string{"the plan depends on arrival: " + again.Plan}
+	case again.Kind == "draw":
+		j.class, why = "state", []string{"it draws, from another state than the forward drew from"}
+	default:
+		j.class = "hardware"
+	}
+	j.why = append(j.why, why...)
+	return j
 }
 
 // replicas lists the records that ranks must have alike, in the order of the first rank that has them.
@@ -170,7 +174,7 @@ func replicas(t *trace.Trace) [][]spot {
 }
 
 // outvoted calls note for the copies that are not what most of them are.
-func outvoted(t *trace.Trace, copies []spot, note func(s spot, why string)) {
+func outvoted(t *trace.Trace, copies []spot, note func(spot, judgement)) {
 	of := func(s spot) *trace.Record { return &t.Ranks[s.lane].Records[s.at] }
 	text := func(rec *trace.Record) string {
 		s := ""
@@ -195,11 +199,23 @@ func outvoted(t *trace.Trace, copies []spot, note func(s spot, why string)) {
 		switch d := text(rec); {
 		case d == most:
 		case votes[d] == votes[most]:
-			note(c, fmt.Sprintf("%s is not what rank %d has; of %d copies nothing tells which is right", trace.Path(rec.Scope, rec.Name), of(copies[0]).Rank, len(copies)))
+			note(c, copied(rec, fmt.Sprintf("%s is not what rank %d has; of %d copies nothing tells which is right", trace.Path(rec.Scope, rec.Name), of(copies[0]).Rank, len(copies))))
 		default:
-			note(c, fmt.Sprintf("%s differs from what most of %d ranks have", trace.Path(rec.Scope, rec.Name), len(copies)))
+			note(c, copied(rec, fmt.Sprintf("%s differs from what most of %d ranks have", trace.Path(rec.Scope, rec.Name), len(copies))))
 		}
 	}
+}
+
+// copied judges a copy that is not what the others are: a state went wrong before the window, a restored one in its restore; of the rest one trace
+// shows only where.
+func copied(rec *trace.Record, why string) judgement {
+	switch {
+	case rec.Kind == "load":
+		return judgement{"restore", "state", []string{why}}
+	case rec.Kind == "state":
+		return judgement{"outside-window", "memory", []string{why}}
+	}
+	return judgement{"narrow", "memory", []string{why}}
 }
 
 // metricInputs: a metric's value is what it reads.

@@ -57,17 +57,20 @@ func start(dev *device.Device, label string, c *device.Call, ends []int) *Pendin
 		in: append([]device.Arg{}, c.In...), scalars: append([]device.Scalar{}, c.Scalars...)}
 	c.Flags |= device.AsyncPending
 	meet := c.Body
+	var early []int
 	c.Body = func(c *device.Call) {
-		device.Swap(c.Out, "y", p.result)
+		c.Lands = y
+		device.Swap(c.Out, "y", p.result) // whatever befalls what the Call writes befalls the result
 		meet(c)
-		device.Swap(c.Out, "y", y)
 		p.plan = c.Plan
 		order := c.Arrival("parts", len(ends))
-		for _, i := range order[:c.Arrival("there", len(ends)+1)[0]] {
-			p.bring(i)
-		}
+		early = order[:c.Arrival("there", len(ends)+1)[0]]
 	}
 	c.Do()
+	y.From = p.result.From
+	for _, i := range early {
+		p.bring(i)
+	}
 	return p
 }
 
@@ -81,11 +84,17 @@ func (p *Pending) bring(part int) {
 	p.there[part] = true
 }
 
-// Wait brings what is not there yet, and returns the destination. It reads what the start did, so that it can be judged like a collective
-// that never was pending. Parts that are there already are not brought again: what overwrote them stays.
+// Wait brings what is not there yet, and returns the destination. It reads what the start read, so that it can be judged like a collective
+// that never was pending; the result; and the destination with all parts in it, which is the result unless it was overwritten meanwhile: what
+// was there already is not brought again.
 func (p *Pending) Wait() *device.Tensor {
 	if p.call == nil {
 		return p.y
+	}
+	for i, there := range p.there {
+		if !there {
+			p.bring(i)
+		}
 	}
 	c := p.dev.OpenKind(device.Collective, p.label+".wait", p.call.Kernel)
 	c.Group = p.call.Group
@@ -95,15 +104,10 @@ func (p *Pending) Wait() *device.Tensor {
 	for _, s := range p.scalars {
 		c.ReadScalar(s.Name, s.Value)
 	}
+	c.Read("result", p.result)
+	c.Read("y", p.y)
 	c.Update("y", p.y)
-	c.Body = func(c *device.Call) {
-		c.Plan = p.plan
-		for i, there := range p.there {
-			if !there {
-				p.bring(i)
-			}
-		}
-	}
+	c.Body = func(c *device.Call) { c.Plan = p.plan }
 	c.Do()
 	return p.y
 }

@@ -65,6 +65,7 @@ type Sig struct {
 	XOR    string   `json:"xor"`              // torch.hash_tensor, 16 hex digits
 	Digest string   `json:"digest"`           // XXH3-128 of dtype, shape and elements, 32 hex digits
 	From   *string  `json:"from"`             // producer of an input; null when nobody recorded wrote it
+	Over   string   `json:"over,omitempty"`   // who wrote to an input's memory after its producer, named as in From
 	Rows   []string `json:"rows,omitempty"`   // XXH3-64 per leading index, on order-sensitive tensors
 	Scalar bool     `json:"scalar,omitempty"` // a number set by the loop or the configuration
 	Value  *float64 `json:"value,omitempty"`

@@ -37,6 +37,7 @@ type Tracer struct {
 	dumped    bool
 	err       error
 	sign      signer
+	memory    memory
 	partials  []device.Partial
 	probe     func(device.Partial)
 }
@@ -119,11 +120,15 @@ var kindLevel = func() (l [16]Level) {
 // watch signs the inputs as they are read, runs the Call, signs what it wrote.
 func (t *Tracer) watch(c *device.Call, next device.Runner) {
 	r := t.record(c)
+	t.memory.enter(c.ID.Step)
 	for _, a := range c.In {
 		g := t.sign.tensor(a)
 		if a.From != "" {
 			from := a.From
 			g.From = &from
+			if t.Level >= Op {
+				g.Over = t.memory.over(a.Tensor)
+			}
 		}
 		r.In = append(r.In, g)
 	}
@@ -136,6 +141,7 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 	}
 	next(c)
 	c.Probe = nil
+	t.noteWrites(c, &r)
 	if c.Flags&device.AsyncPending == 0 { // else nothing is to be read yet
 		for _, a := range c.Out {
 			r.Out = append(r.Out, t.sign.tensor(a))
@@ -150,6 +156,24 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 		t.inner(c, r)
 	}
 	t.write(r)
+}
+
+// noteWrites keeps where a Call wrote. Of its inputs it says which lay there: they changed while it read them. A collective may gather in place.
+func (t *Tracer) noteWrites(c *device.Call, r *Record) {
+	if t.Level < Op || c.Kind == device.Module {
+		return
+	}
+	for _, out := range c.Out {
+		for i, in := range c.In {
+			if c.Kind != device.Collective && in.Tensor != out.Tensor && r.In[i].Over == "" && shares(in.Tensor, out.Tensor) {
+				r.In[i].Over = out.From
+			}
+		}
+		t.memory.write(out.Tensor, out.From)
+		if c.Lands != nil {
+			t.memory.write(c.Lands, out.From)
+		}
+	}
 }
 
 func (t *Tracer) record(c *device.Call) Record {

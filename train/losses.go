@@ -35,8 +35,9 @@ func (t *Trainer) slots() (n, aux, z int) {
 	return 1 + depths + 2*layers, 1 + depths, 1 + depths + layers
 }
 
-// keep collects what a piece knows of a microbatch's losses: the next microbatch writes their tensors again.
-func (t *Trainer) keep(dev *device.Device, m *model.Model, micro int, l model.Losses) {
+// keep collects what piece i knows of a microbatch's losses: the next microbatch writes their tensors again. The rank's first piece begins
+// with a vector in which all are absent, the others add to what those before them knew.
+func (t *Trainer) keep(dev *device.Device, m *model.Model, i, micro int, l model.Losses) {
 	for len(t.losses.kept) <= micro {
 		t.losses.kept = append(t.losses.kept, t.absent())
 	}
@@ -51,10 +52,16 @@ func (t *Trainer) keep(dev *device.Device, m *model.Model, micro int, l model.Lo
 		c.Read("loss", l.Aux[i])
 		c.Read("loss", l.Z[i])
 	}
+	if i > 0 {
+		c.Read("losses", t.losses.kept[micro])
+	}
 	c.Update("losses", t.losses.kept[micro])
 	if c.Body == nil {
 		at := t.slotsOf(l)
 		c.Body = func(c *device.Call) {
+			if i == 0 {
+				clearLosses(c.Out[0].Tensor)
+			}
 			for i, slot := range at {
 				c.Output("losses").CopyAt(slot, c.Inputs("loss")[i].Tensor)
 			}
@@ -82,10 +89,15 @@ func (t *Trainer) slotsOf(l model.Losses) (at []int) {
 func (t *Trainer) absent() *device.Tensor {
 	n, _, _ := t.slots()
 	x := device.NewTensor(nn.MasterFormat(t.weights.Format()), n)
-	for i := range n {
+	clearLosses(x)
+	return x
+}
+
+// clearLosses makes all losses absent.
+func clearLosses(x *device.Tensor) {
+	for i := range x.Len() {
 		x.Set(i, kernel.Negzero[float64]())
 	}
-	return x
 }
 
 // sum makes each loss that of all microbatches and ranks, before layers and depths meet and weights enter: as with

@@ -114,7 +114,7 @@ func (t *Trainer) forwardIn(i, micro, lane int) {
 	if i == 0 {
 		t.losses.order = append(t.losses.order, micro)
 	}
-	t.keep(dev, m, micro, l)
+	t.keep(dev, m, i, micro, l)
 	if y != nil {
 		t.send(dev, m.Index+1, y)
 	}

@@ -1,0 +1,280 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"firstbit/trace"
+)
+
+// breach is a read of something else than what its producer last wrote: memory changed in between, and no Call says so.
+type breach struct {
+	at, in int    // the record that reads, and which of its inputs
+	wrote  int    // the record that wrote it
+	over   string // who wrote there in between, as in From; empty: nobody that was traced
+	stale  bool   // it is what the producer had written the time before
+}
+
+// write is one tensor as a record left it.
+type write struct {
+	at int
+	*trace.Sig
+}
+
+// causes goes through the records of one rank in the order of execution and holds what each reads against what wrote it.
+//
+// A producer is a Call of one name, which runs in every microbatch. What is read in a microbatch is what it wrote in the same one, if it
+// did; else what it wrote last. Where a record reads several tensors of one producer, each may be of another microbatch of the step.
+// Nothing is known across steps that were not traced, of views, whose shape is another, and of destinations that nobody may read yet.
+type causes struct {
+	records []trace.Record
+	last    map[string][]write // by producer: its writes of the latest step in which it ran
+	spent   map[string]write   // and the last of those before
+	digests map[string]int     // by digest: the last record that wrote it
+	found   []breach
+}
+
+func breaches(records []trace.Record) []breach {
+	c := causes{records: records, last: map[string][]write{}, spent: map[string]write{}, digests: map[string]int{}}
+	step := 0
+	for i := range records {
+		r := &records[i]
+		if r.Iteration < step || r.Iteration > step+1 {
+			clear(c.last)
+			clear(c.spent)
+		}
+		step = r.Iteration
+		if r.Kind == "module" || r.Kind == "kernel" { // boundaries, and what their Call's record says again
+			continue
+		}
+		for in := range r.In {
+			c.read(i, in)
+		}
+		for out := range r.Out {
+			c.write(i, out)
+		}
+	}
+	return c.found
+}
+
+func (c *causes) write(at, out int) {
+	r := &c.records[at]
+	g := &r.Out[out]
+	from := r.Phase + " " + trace.Path(r.Scope, r.Name)
+	if len(r.Out) > 1 {
+		from += "#" + g.Name
+	}
+	w := write{at, g}
+	c.digests[g.Digest] = at
+	before := c.last[from]
+	if n := len(before); n > 0 {
+		c.spent[from] = before[n-1]
+		if c.records[before[0].at].Iteration != r.Iteration {
+			before = before[:0]
+		}
+	}
+	c.last[from] = append(before, w)
+}
+
+// read notes a breach if an input is not what its producer wrote.
+func (c *causes) read(at, in int) {
+	r := &c.records[at]
+	g := &r.In[in]
+	if g.From == nil || g.Scalar {
+		return
+	}
+	writes := c.last[*g.From]
+	if len(writes) == 0 {
+		if g.Over != "" { // its producer's destination was pending: what it was to be is not known
+			if wrote := c.ran(*g.From, at); wrote >= 0 {
+				c.found = append(c.found, breach{at: at, in: in, wrote: wrote, over: g.Over})
+			}
+		}
+		return
+	}
+	meant := c.meant(r, g, writes)
+	if slices.ContainsFunc(meant, func(w write) bool { return w.Digest == g.Digest || !sameShape(w.Sig, g) }) {
+		return
+	}
+	b := breach{at: at, in: in, wrote: meant[len(meant)-1].at, over: g.Over}
+	if w, ok := c.spent[*g.From]; ok && w.Digest == g.Digest {
+		b.stale = true
+	} else if over, ok := c.digests[g.Digest]; ok && b.over == "" && over > b.wrote {
+		o := &c.records[over]
+		b.over = o.Phase + " " + trace.Path(o.Scope, o.Name)
+	}
+	c.found = append(c.found, b)
+}
+
+// meant is what a record may have meant to read.
+func (c *causes) meant(r *trace.Record, g *trace.Sig, writes []write) []write {
+	same := 0
+	for i := range r.In {
+		if r.In[i].From != nil && *r.In[i].From == *g.From {
+			same++
+		}
+	}
+	if same > 1 {
+		return writes
+	}
+	if inside(r.Phase) {
+		for i := len(writes) - 1; i >= 0; i-- {
+			if w := &c.records[writes[i].at]; w.Iteration == r.Iteration && w.Microbatch == r.Microbatch {
+				return writes[i : i+1]
+			}
+		}
+	}
+	return writes[len(writes)-1:]
+}
+
+// ran is the last record of a producer before another; none if it has none there.
+func (c *causes) ran(from string, before int) int {
+	phase, path := producerOf(from)
+	for i := before - 1; i >= 0; i-- {
+		if r := &c.records[i]; r.Phase == phase && trace.Path(r.Scope, r.Name) == path && r.Kind != "module" && r.Kind != "kernel" {
+			return i
+		}
+	}
+	return none
+}
+
+func sameShape(a, b *trace.Sig) bool { return a.Dtype == b.Dtype && slices.Equal(a.Shape, b.Shape) }
+
+// why says what a breach is.
+func (b *breach) why(records []trace.Record) string {
+	g := &records[b.at].In[b.in]
+	text := fmt.Sprintf("input %s is not what %q wrote", g.Name, *g.From)
+	switch {
+	case b.over != "":
+		return text + fmt.Sprintf(": %q wrote to its memory in between", b.over)
+	case b.stale:
+		return text + " last, but what it wrote the time before: it was read too early"
+	}
+	return text + ": memory changed in between, and no traced Call wrote there"
+}
+
+// brought is what a record reads, without what the Call that started it made: a wait reads the result, and the destination.
+func brought(r *trace.Record) []trace.Sig {
+	start, waits := strings.CutSuffix(r.Name, ".wait")
+	if r.Kind != "collective" || !waits {
+		return r.In
+	}
+	from := r.Phase + " " + trace.Path(r.Scope, start)
+	for i := range r.In {
+		if r.In[i].From != nil && *r.In[i].From == from {
+			return r.In[:i]
+		}
+	}
+	return r.In
+}
+
+// overwritten is an input whose memory a Call's own output took, in one of two runs; nil: none is. Where it does in both it is meant to.
+func overwritten(a, b *trace.Record) *trace.Sig {
+	self := func(r *trace.Record, i int) bool {
+		if i >= len(r.In) {
+			return false
+		}
+		phase, path := producerOf(r.In[i].Over)
+		return phase == r.Phase && path == trace.Path(r.Scope, r.Name)
+	}
+	for i := range a.In {
+		if self(a, i) != self(b, i) {
+			return &a.In[i]
+		}
+	}
+	return nil
+}
+
+// disturbance is a breach of one of two runs: the other has none there, or one that reads other bits.
+type disturbance struct {
+	breach
+	inA     bool
+	records []trace.Record
+	at      int // in run A
+}
+
+// disturb finds the breaches in which the runs differ. What both read alike made no difference.
+func (p *pair) disturb() {
+	back := make([]int, len(p.b)) // from records of b to those of a
+	for j := range back {
+		back[j] = none
+	}
+	for i, j := range p.match {
+		if j >= 0 {
+			back[j] = i
+		}
+	}
+	differs := func(i, in int) bool {
+		j := p.match[i]
+		return j >= 0 && in < len(p.a[i].In) && in < len(p.b[j].In) && !sigEqual(&p.a[i].In[in], &p.b[j].In[in])
+	}
+	for _, b := range breaches(p.a) {
+		if differs(b.at, b.in) {
+			p.disturbed = append(p.disturbed, disturbance{b, true, p.a, b.at})
+		}
+	}
+	for _, b := range breaches(p.b) {
+		if i := back[b.at]; i != none && differs(i, b.in) {
+			p.disturbed = append(p.disturbed, disturbance{b, false, p.b, i})
+		}
+	}
+	slices.SortStableFunc(p.disturbed, func(x, y disturbance) int { return cmp.Compare(x.at, y.at) })
+}
+
+// disturbance is that of a record of run A; nil: it has none.
+func (p *pair) disturbance(at int) *disturbance {
+	i, ok := slices.BinarySearchFunc(p.disturbed, at, func(d disturbance, at int) int { return cmp.Compare(d.at, at) })
+	if !ok {
+		return nil
+	}
+	return &p.disturbed[i]
+}
+
+func (d *disturbance) evidence(p *pair) []string {
+	run := "run B"
+	if d.inA {
+		run = "run A"
+	}
+	return []string{"in " + run + " " + d.why(d.records)}
+}
+
+// toReader moves the first mismatch to the Call that first read what changed in memory, where what differs before it computes nothing:
+// metrics, states and boundaries show memory, and are no roots.
+func (p *pair) toReader(all *world) {
+	if p.identical() || p.extraB >= 0 || p.match[p.first] < 0 {
+		return
+	}
+	switch verdict, _ := p.verdict(all); verdict {
+	case "narrow", "outside-window", "restore", "artifact":
+	default:
+		return
+	}
+	if a := &p.a[p.first]; a.Kind == "load" || a.Phase == "load" {
+		return
+	}
+	for i := range p.disturbed {
+		d := &p.disturbed[i]
+		wrote := d.wrote
+		if d.at < p.first || !d.shown(p, wrote) {
+			continue
+		}
+		p.first, p.place = d.at, d.at
+		return
+	}
+}
+
+// shown tells whether both runs have what wrote the memory, and wrote the same.
+func (d *disturbance) shown(p *pair, wrote int) bool {
+	if d.inA {
+		j := p.match[wrote]
+		return j >= 0 && sigsEqual(p.a[wrote].Out, p.b[j].Out)
+	}
+	for i, j := range p.match {
+		if j == wrote {
+			return sigsEqual(p.a[i].Out, p.b[j].Out)
+		}
+	}
+	return false
+}
