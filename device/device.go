@@ -217,7 +217,7 @@ func execute(c *Call) {
 func (c *Call) producer(i int) string {
 	name := c.Out[i].Name
 	t := c.Out[i].Tensor
-	if n := len(c.from); len(t.From) == n+1+len(name) && t.From[:n] == c.from && t.From[n+1:] == name {
+	if n := len(c.from); len(t.From) == n+1+len(name) && t.From[:n] == c.from && t.From[n] == '#' && t.From[n+1:] == name {
 		return t.From // the same site wrote it last time: nothing to allocate
 	}
 	return c.from + "#" + name

@@ -56,7 +56,17 @@ func breaches(records []trace.Record) []breach {
 			c.write(i, out)
 		}
 	}
-	return c.found
+	return computed(records, c.found)
+}
+
+// computed leaves out metrics that show what a Call reads later: it is the Call that computes with it.
+func computed(records []trace.Record, found []breach) []breach {
+	metric := func(b breach) bool { return records[b.at].Kind == "metric" }
+	read := map[int]bool{}
+	for _, b := range found {
+		read[b.wrote] = read[b.wrote] || !metric(b)
+	}
+	return slices.DeleteFunc(found, func(b breach) bool { return metric(b) && read[b.wrote] })
 }
 
 func (c *causes) write(at, out int) {
@@ -157,7 +167,7 @@ func (b *breach) why(records []trace.Record) string {
 
 // brought is what a record reads, without what the Call that started it made: a wait reads the result, and the destination.
 func brought(r *trace.Record) []trace.Sig {
-	start, waits := strings.CutSuffix(r.Name, ".wait")
+	start, waits := strings.CutSuffix(r.Name, waitSuffix)
 	if r.Kind != "collective" || !waits {
 		return r.In
 	}
@@ -246,12 +256,12 @@ func (p *pair) toReader(all *world) {
 	if p.identical() || p.extraB >= 0 || p.match[p.first] < 0 {
 		return
 	}
-	switch verdict, _ := p.verdict(all); verdict {
-	case "narrow", "outside-window", "restore", "artifact":
-	default:
+	a := &p.a[p.first]
+	switch verdict, _ := p.verdict(all); {
+	case a.Kind == "load" || a.Phase == "load":
 		return
-	}
-	if a := &p.a[p.first]; a.Kind == "load" || a.Phase == "load" {
+	case verdict == "narrow", verdict == "outside-window", verdict == "restore", verdict == "artifact", a.Kind == "metric":
+	default:
 		return
 	}
 	for i := range p.disturbed {

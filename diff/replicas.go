@@ -32,12 +32,12 @@ func Replicas(t *trace.Trace) (*Report, error) {
 				steps[step] = true
 			}
 		}
-		if at, forward := recomputedOtherwise(records); at != none {
-			note(spot{l, at}, recomputation(forward, &records[at]))
-		}
 		for _, b := range breaches(records) {
 			note(spot{l, b.at}, judgement{"memory", "memory", []string{b.why(records)}})
 			break
+		}
+		if at, forward := recomputedOtherwise(records); at != none {
+			note(spot{l, at}, recomputation(forward, &records[at]))
 		}
 	}
 	r.Steps = len(steps)

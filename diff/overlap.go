@@ -1,0 +1,45 @@
+package diff
+
+import (
+	"slices"
+	"strings"
+
+	"firstbit/trace"
+)
+
+// A run that overlaps communication with computation has the records of another, and those of starting and waiting besides. Where one of two
+// runs overlaps, what its collectives bring is compared with what the other's write.
+
+const overlapField = "config.cluster.overlap"
+
+const waitSuffix = ".wait"
+
+// landed is a rank's records as if nothing had been under way: what only starts is left out, and a wait stands for the collective it ends.
+func landed(records []trace.Record) []trace.Record {
+	kept := records[:0:0]
+	for _, r := range records {
+		if slices.Contains(r.Flags, "async-pending") || r.Kind == "op" && r.Name == "completion" {
+			continue
+		}
+		if name, waits := strings.CutSuffix(r.Name, waitSuffix); waits && r.Kind == "collective" {
+			r.In, r.Name = brought(&r), name
+		}
+		for i := range r.In {
+			if from := r.In[i].From; from != nil && strings.HasSuffix(*from, waitSuffix) {
+				r.In = slices.Clone(r.In)
+				waited := strings.TrimSuffix(*from, waitSuffix)
+				r.In[i].From = &waited
+			}
+		}
+		kept = append(kept, r)
+	}
+	return kept
+}
+
+// overlapAlike has both runs' records as if neither overlapped, if one does.
+func (r *Report) overlapAlike(a, b []trace.Record) (_, _ []trace.Record) {
+	if !r.differ(overlapField) {
+		return a, b
+	}
+	return landed(a), landed(b)
+}
