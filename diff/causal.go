@@ -25,8 +25,8 @@ type write struct {
 
 // causes goes through the records of one rank in the order of execution and holds what each reads against what wrote it.
 //
-// A producer is a Call of one name, which runs in every microbatch. What is read in a microbatch is what it wrote in the same one, if it
-// did; else what it wrote last. Where a record reads several tensors of one producer, each may be of another microbatch of the step.
+// A producer is a Call of one name, which runs in every microbatch. What is read is what it wrote last, or, where microbatches are under way at
+// the same time, what it wrote in the reader's. Where a record reads several tensors of one producer, each may be of another microbatch of the step.
 // Nothing is known across steps that were not traced, of views, whose shape is another, and of destinations that nobody may read yet.
 type causes struct {
 	records []trace.Record
@@ -129,14 +129,15 @@ func (c *causes) meant(r *trace.Record, g *trace.Sig, writes []write) []write {
 	if same > 1 {
 		return writes
 	}
+	last := len(writes) - 1
 	if inside(r.Phase) {
-		for i := len(writes) - 1; i >= 0; i-- {
+		for i := last - 1; i >= 0; i-- {
 			if w := &c.records[writes[i].at]; w.Iteration == r.Iteration && w.Microbatch == r.Microbatch {
-				return writes[i : i+1]
+				return []write{writes[i], writes[last]}
 			}
 		}
 	}
-	return writes[len(writes)-1:]
+	return writes[last:]
 }
 
 // ran is the last record of a producer before another; none if it has none there.

@@ -2,7 +2,8 @@ package parallel
 
 import "firstbit/device"
 
-var allToAll = &device.Kernel{Name: "all_to_all", In: device.Names("x send receive"), Scalars: device.Names("ranks nodes"), Out: device.Names("y")}
+// allToAll runs at once, or starts and is waited for: the wait reads the result and the destination too.
+var allToAll = &device.Kernel{Name: "all_to_all", In: device.Names("x send receive result? y?"), Scalars: device.Names("ranks nodes"), Out: device.Names("y")}
 
 // AllToAll sends rows to every member, and returns the rows that every member sent, one member's after another's. send and
 // receive are the rows for and from each.

@@ -139,7 +139,7 @@ func TestOneMembersFaultIsItsOwn(t *testing.T) {
 		{"flip@layers.0.ssm.conv.act rank=2 step=1 elem=9 bit=30", "layers.0.ssm.conv.act", "origin"},
 		{"flip@grads.bucket.1 rank=1 step=2 phase=opt bit=29", "grads.bucket.1", "origin"},
 		{"flip@optim.embed.w rank=3 step=2 phase=opt out=master bit=22", "optim.embed.w", "origin"},
-		{"flip@optim.embed.w rank=3 step=1 phase=opt out=m bit=30 at=rest", "state", "memory"},
+		{"flip@optim.embed.w rank=3 step=1 phase=opt out=m bit=30 at=rest", "optim.embed.w", "memory"},
 		{"flip@weights.bucket.0 rank=0 step=1 phase=opt bit=29 at=rest", "", "memory"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
