@@ -21,7 +21,7 @@ type losses struct {
 }
 
 var (
-	keepKernel  = &device.Kernel{Name: "keep", In: device.Names("loss..."), Out: device.Names("losses")}
+	keepKernel  = &device.Kernel{Name: "keep", In: device.Names("loss... losses?"), Out: device.Names("losses")}
 	valueKernel = &device.Kernel{Name: "value", In: device.Names("value")}
 	// meetLosses joins the losses of microbatches as their gradients are joined.
 	meetLosses = &device.Kernel{Name: "losses", In: device.Names("losses..."), Out: device.Names("losses"),
@@ -60,7 +60,7 @@ func (t *Trainer) keep(dev *device.Device, m *model.Model, i, micro int, l model
 		at := t.slotsOf(l)
 		c.Body = func(c *device.Call) {
 			if i == 0 {
-				clearLosses(c.Out[0].Tensor)
+				clearLosses(c.Output("losses"))
 			}
 			for i, slot := range at {
 				c.Output("losses").CopyAt(slot, c.Inputs("loss")[i].Tensor)

@@ -91,7 +91,7 @@ func TestResumedTracesAlign(t *testing.T) {
 		{"embed.w.m", "whole", "restore", "embed.w.m"},
 		{"embed.w.m", "a", "restore", "embed.w"}, // the Call that reads it
 		{"data.consumed", "whole", "restore", "data.consumed"},
-		{"data.consumed", "a", "origin", "batch"},
+		{"data.consumed", "a", "restore", "batch"},
 	} {
 		to := c.drop + c.with
 		train("--resume", at("ck/step000002"), "--trace", at(to), "--trace-steps", "1-", "--inject", "drop@"+c.drop)
