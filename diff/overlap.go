@@ -38,7 +38,7 @@ func landed(records []trace.Record) []trace.Record {
 
 // overlapAlike has both runs' records as if neither overlapped, if one does.
 func (r *Report) overlapAlike(a, b []trace.Record) (_, _ []trace.Record) {
-	if !r.differ(overlapField) {
+	if !slices.ContainsFunc(r.ConfigDifferences, func(d Field) bool { return d.Field == overlapField }) {
 		return a, b
 	}
 	return landed(a), landed(b)
