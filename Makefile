@@ -12,7 +12,7 @@ matrix: ## tests in their exhaustive forms: all layouts with all precisions, eve
 mutants: ## change the product in a hundred places, one at a time, and rewrite the table of the tests that catch it
 	go run ./scripts/mutants
 
-check: ## vet, gofmt, the assembly against its generators, the race detector, the search for fused instructions
+check: ## vet, staticcheck, gofmt, the assembly against its generators, the race detector, the search for fused instructions
 	scripts/check.sh
 
 arch: ## the same bits natively, on four architectures under qemu-user, and as wasm under Node; builds for macOS and Windows

@@ -14,6 +14,8 @@ var vectorised = cpu.X86.HasAVX2
 const plainLeast, plainMost = -708, 709
 
 // laneConstants are what the assembly computes with, each in as many lanes as a register has.
+//
+//lint:ignore U1000 only the assembly reads it
 var laneConstants = [...][4]float64{
 	four(0.5), four(log2e), four(ln2Hi), four(ln2Lo),
 	four(exp1), four(exp2), four(exp3), four(exp4), four(exp5),

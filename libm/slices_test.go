@@ -179,7 +179,7 @@ func TestSlicesOfDefinedTypesAndShortOnes(t *testing.T) {
 		SiLUSlice(y, x)
 		require.Equal(t, half(SiLU(float32(7))), y[8])
 		require.Panics(t, func() { ExpSlice(make([]float32, 8), make([]float32, 9)) })
-		require.Panics(t, func() { ExpSlice(make([]float64, 15, 15), make([]float64, 16)) })
+		require.Panics(t, func() { ExpSlice(make([]float64, 15), make([]float64, 16)) })
 		ExpSlice([]float32{}, nil)
 	})
 }

@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# vet, gofmt, the assembly against its generators, the race detector on the packages that run concurrently, and the search for
-# fused instructions. Tests that count allocations are left out under the race detector,
-# which makes pools forget.
+# vet, staticcheck, gofmt, the assembly against its generators, the race detector on the packages that
+# run concurrently, and the search for fused instructions. Tests that count allocations are left out
+# under the race detector, which makes pools forget.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# A finding that must stay is silenced where it stands: //lint:ignore, the check, and the reason.
+staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
 go vet ./...
+go run $staticcheck ./...
 
 unformatted=$(gofmt -l .)
 if [ -n "$unformatted" ]; then
@@ -14,6 +18,7 @@ if [ -n "$unformatted" ]; then
 fi
 
 go -C scripts/asm vet .
+go -C scripts/asm run $staticcheck .
 go -C scripts/asm run . -check
 
 CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./kernel ./parallel ./optim ./train ./trace ./run ./experiments

@@ -91,9 +91,9 @@ func TestLayers(t *testing.T) {
 }
 
 func TestLayersNegativeControl(t *testing.T) {
-	table, err := layerTable("# Layers, lowest first\nText.\n\n```\nlow/ lower/  — numbers\nmiddle/\n\nx/top/ — with a phrase\n```\n")
+	_, err := layerTable("# Layers, lowest first\nText.\n\n```\nlow/ lower/  — numbers\nmiddle/\n\nx/top/ — with a phrase\n```\n")
 	require.ErrorContains(t, err, `"—"`, "a phrase needs two spaces before it")
-	table, err = layerTable("Layers, lowest first\n\n```\nlow/ next/  — numbers\nmiddle/\nx/top/      — the top\ngone/\n```\nlater/\n")
+	table, err := layerTable("Layers, lowest first\n\n```\nlow/ next/  — numbers\nmiddle/\nx/top/      — the top\ngone/\n```\nlater/\n")
 	require.NoError(t, err)
 	require.Equal(t, map[string]place{"low": {0, 0}, "next": {0, 1}, "middle": {1, 0}, "x/top": {2, 0}, "gone": {3, 0}}, table)
 

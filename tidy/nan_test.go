@@ -65,11 +65,11 @@ func checkConversions(packages []*typed) (found []string) {
 func has(t types.Type, kind types.BasicInfo) bool {
 	if param, ok := t.(*types.TypeParam); ok {
 		union, ok := param.Constraint().Underlying().(*types.Interface)
-		for i := 0; ok && i < union.NumEmbeddeds(); i++ {
-			if u, ok := union.EmbeddedType(i).(*types.Union); ok {
+		if ok && union.NumEmbeddeds() > 0 {
+			if u, ok := union.EmbeddedType(0).(*types.Union); ok {
 				return has(u.Term(0).Type(), kind)
 			}
-			return has(union.EmbeddedType(i), kind)
+			return has(union.EmbeddedType(0), kind)
 		}
 	}
 	if of, ok := t.Underlying().(*types.Interface); ok && of.NumEmbeddeds() > 0 {
