@@ -205,8 +205,7 @@ func (c *Cause) spec(s setting, side int) run.Spec {
 		Recipe:   s.recipe,
 		Plans:    slices.Concat(v.plans, s.plans),
 		Faults:   slices.Concat(v.faults, s.faults),
-		Digest:   true,
-		Elements: len(v.set) > 0,
+		Kept:     run.Kept{Digest: true, Elements: len(v.set) > 0},
 
 		Interrupt: c.interrupt,
 	}

@@ -26,7 +26,7 @@ func laidOut(t *testing.T, layout string, change func(*train.Config)) Spec {
 	}
 	l, err := parallel.ParseLayout(layout)
 	require.NoError(t, err)
-	return Spec{Config: c, Layout: l, Digest: true}
+	return Spec{Config: c, Layout: l, Kept: Kept{Digest: true}}
 }
 
 // Layouts with each axis and several together, and variants of a run. Of the matrix every variant is run on every layout, otherwise one.

@@ -38,9 +38,10 @@ func oneRank(b *testing.B, s Spec) *session {
 	world := parallel.NewWorld(s.Layout, s.Config.Cluster.RanksPerNode)
 	tracer, err := s.trace(world)
 	require.NoError(b, err)
-	run, err := s.begin(0, tracer)
+	j := &job{Spec: &s}
+	run, err := j.begin(0, tracer)
 	require.NoError(b, err)
-	require.NoError(b, run.assemble(&s, world.Rank(0), corpus))
+	require.NoError(b, run.assemble(j, world.Rank(0), corpus))
 	return run
 }
 

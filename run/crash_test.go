@@ -30,7 +30,7 @@ func TestCrashesOfFaults(t *testing.T) {
 	} {
 		l, err := parallel.ParseLayout(c.layout)
 		require.NoError(t, err)
-		s := Spec{Config: train.Pico(), Layout: l, Faults: []string{c.fault}, Load: true}
+		s := Spec{Config: train.Pico(), Layout: l, Faults: []string{c.fault}, Kept: Kept{Load: true}}
 		s.Config.Steps, s.Config.Micro = 2, 2
 		_, err = Run(s)
 		if c.want == "" {
@@ -48,7 +48,7 @@ func TestOnlyFaultsThatActedExcuseACrash(t *testing.T) {
 	run := func(faults ...string) error {
 		s := Spec{Config: train.Pico(), Faults: faults}
 		s.Config.Steps = 1
-		s.watch = func(int) device.Middleware {
+		watch := func(int) device.Middleware {
 			return func(next device.Runner) device.Runner {
 				return func(c *device.Call) {
 					if next(c); c.ID.Path == "layers.2.norm" && c.ID.Phase == device.Fwd {
@@ -57,7 +57,7 @@ func TestOnlyFaultsThatActedExcuseACrash(t *testing.T) {
 				}
 			}
 		}
-		_, err := Run(s)
+		_, err := (&job{Spec: &s, watch: watch}).outcome()
 		return err
 	}
 	require.EqualError(t, run("order@layers.1.attn k=reverse", "flip@layers.1.norm", "flip@layers.2.norm.dx phase=bwd"), `--inject "flip@layers.1.norm": the run cannot go on: our mistake`)
@@ -80,7 +80,7 @@ type site struct {
 func sites(t *testing.T, s Spec) (all []site) {
 	t.Helper()
 	seen := map[string]bool{}
-	s.watch = func(rank int) device.Middleware {
+	watch := func(rank int) device.Middleware {
 		return func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				at := site{path: c.ID.Path, phase: c.ID.Phase, micro: c.ID.Micro}
@@ -97,7 +97,7 @@ func sites(t *testing.T, s Spec) (all []site) {
 			}
 		}
 	}
-	_, err := Run(s)
+	_, err := (&job{Spec: &s, watch: watch}).outcome()
 	require.NoError(t, err)
 	return all
 }
@@ -108,7 +108,7 @@ func TestFaultsInWholeNumbers(t *testing.T) {
 	for _, layout := range []string{"dp=1", "ep=2,etp=2", "pp=2,vpp=2,ep=2"} {
 		l, err := parallel.ParseLayout(layout)
 		require.NoError(t, err)
-		s := Spec{Config: train.Pico(), Layout: l, Load: true}
+		s := Spec{Config: train.Pico(), Layout: l, Kept: Kept{Load: true}}
 		s.Config.Steps, s.Config.Micro, s.Config.Cluster.Overlap = 1, 2, l.World() > 1
 		all, r := sites(t, s), rand.New(rand.NewSource(1))
 		for range 20 {

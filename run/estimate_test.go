@@ -29,12 +29,12 @@ func TestMemoryEstimate(t *testing.T) {
 		require.NoError(t, err)
 		c.Steps = 2
 		before, live := heap(), int64(0)
-		_, err = Run(Spec{Config: c, Layout: l, Digest: true, EachRank: func(rank int, _ *train.Trainer, r train.Result) error {
+		_, err = Run(Spec{Config: c, Layout: l, Kept: Kept{Digest: true}, Hooks: Hooks{EachRank: func(rank int, _ *train.Trainer, r train.Result) error {
 			if rank == 0 && r.Step == 2 {
 				live = heap() - before
 			}
 			return nil
-		}})
+		}}})
 		require.NoError(t, err)
 		require.InEpsilon(t, live, c.Memory(l), 1.0/3, "%v: %d bytes, not %d", tt, live, c.Memory(l))
 	}

@@ -117,7 +117,7 @@ var smallGoldens = []struct{ layout, precision, recipe, set, fault string }{
 }
 
 func (g golden) run() (fingerprints []string, o *Outcome, err error) {
-	o, err = Run(Spec{Config: g.config, Layout: g.layout, Recipe: g.recipe, Faults: g.faults, Schedule: device.Schedule{Seed: 3}, Until: *steps, Digest: true})
+	o, err = Run(Spec{Config: g.config, Layout: g.layout, Recipe: g.recipe, Faults: g.faults, Schedule: device.Schedule{Seed: 3}, Until: *steps, Kept: Kept{Digest: true}})
 	if err != nil {
 		return nil, nil, err
 	}

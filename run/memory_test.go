@@ -20,7 +20,7 @@ func TestChangedStateIsMemory(t *testing.T) {
 	c.Steps, c.Batch, c.Micro = 2, 1, 2
 	c.Model.Dropout, c.Model.MoE.Jitter, c.Model.Recompute = 0.1, 0.05, true
 	run := func(faults ...string) *trace.Trace {
-		s := Spec{Config: c, Layout: parallel.Layout{DP: 1}, Digest: true, Faults: faults}
+		s := Spec{Config: c, Layout: parallel.Layout{DP: 1}, Kept: Kept{Digest: true}, Faults: faults}
 		s.Trace = trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: trace.Op, Steps: second, Dump: "layers.0.dropout.mask"}
 		_, err := Run(s)
 		require.NoError(t, err)

@@ -26,17 +26,17 @@ func (o *Outcome) nonFinite() (step int, what string) {
 }
 
 // reportNonFinite says where a NaN or an infinity of the run comes from, if there is one.
-func (s Spec) reportNonFinite(o *Outcome) error {
+func (j *job) reportNonFinite(o *Outcome) error {
 	step, what := o.nonFinite()
 	if step == 0 {
 		return nil
 	}
 	o.NonFinite = fmt.Sprintf("%s is NaN or infinite after step %d", what, step)
-	if s.Schedule.Real {
+	if j.Schedule.Real {
 		o.NonFinite += "; the run cannot be replayed to find the Call, because its schedule is real"
 		return nil
 	}
-	found, err := s.findNonFinite(step, o.NonFinite)
+	found, err := j.findNonFinite(step, o.NonFinite)
 	if found == "" {
 		found = o.NonFinite + "; no Call wrote it"
 	}
@@ -54,10 +54,12 @@ type nonFiniteCall struct {
 // findNonFinite replays the run up to a step and names the first Call that wrote a NaN or an
 // infinity; empty: none, a fault wrote it to memory. Looking at every output of every run would cost a pass over memory; a replay costs
 // nothing until it is needed, and is the same run.
-func (s Spec) findNonFinite(until int, what string) (string, error) {
-	s.Trace, s.Save, s.Export, s.Begin, s.Each, s.EachRank, s.Until = trace.Options{}, Save{}, "", nil, nil, nil, until
+func (j *job) findNonFinite(until int, what string) (string, error) {
+	s := *j.Spec
+	s.Trace, s.Save, s.Export, s.Hooks, s.Until = trace.Options{}, Save{}, "", Hooks{}, until
 	found := make([]nonFiniteCall, s.Layout.World())
-	s.watch = func(rank int) device.Middleware {
+	replay := *j
+	replay.Spec, replay.watch = &s, func(rank int) device.Middleware {
 		return func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				next(c)
@@ -70,7 +72,7 @@ func (s Spec) findNonFinite(until int, what string) (string, error) {
 			}
 		}
 	}
-	if _, err := s.run(); errors.As(err, new(*Interrupted)) {
+	if _, err := replay.run(); errors.As(err, new(*Interrupted)) {
 		return fmt.Sprintf("%s; the search for the Call that wrote it was interrupted", what), nil
 	} else if err != nil {
 		return "", err

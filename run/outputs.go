@@ -19,9 +19,9 @@ type outputs struct {
 }
 
 // outputs claims them all, or none.
-func (s *Spec) outputs(world *parallel.World, corpus *data.Corpus) (*outputs, error) {
+func (j *job) outputs(world *parallel.World, corpus *data.Corpus) (*outputs, error) {
 	o := &outputs{}
-	if err := o.claim(s, world, corpus); err != nil {
+	if err := o.claim(j, world, corpus); err != nil {
 		o.abandon(0)
 		return nil, err
 	}
@@ -29,16 +29,16 @@ func (s *Spec) outputs(world *parallel.World, corpus *data.Corpus) (*outputs, er
 }
 
 // claim begins with the trace, whose folder must be empty and may then hold the others.
-func (o *outputs) claim(s *Spec, world *parallel.World, corpus *data.Corpus) (err error) {
-	if o.trace, err = s.trace(world); err != nil {
+func (o *outputs) claim(j *job, world *parallel.World, corpus *data.Corpus) (err error) {
+	if o.trace, err = j.trace(world); err != nil {
 		return err
 	}
-	if o.saver, err = s.state(corpus); err != nil {
+	if o.saver, err = j.state(corpus); err != nil {
 		return err
 	}
-	if s.Export != "" {
-		if o.export, err = files.ClaimEmpty(s.Export); err != nil {
-			return fmt.Errorf("export %s: %w", s.Export, err)
+	if j.Export != "" {
+		if o.export, err = files.ClaimEmpty(j.Export); err != nil {
+			return fmt.Errorf("export %s: %w", j.Export, err)
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ func TestPlansThatDoNotFit(t *testing.T) {
 	}
 	for _, plan := range []string{"*.ssm.scan chunk=1048576", "*.router.topk tie=low; slots=index; sort=true",
 		"*.ssm.scan.dx heads:arrival; state:reverse", "*.ssm.scan n:splitk(2,given(1 0))", "layers.*.attn.wq k:reverse"} {
-		o, err := Run(Spec{Config: c, Plans: []string{plan}, Strict: true})
+		o, err := Run(Spec{Config: c, Plans: []string{plan}, Checks: Checks{Strict: true}})
 		require.NoError(t, err, plan)
 		require.NoError(t, o.Missed, plan)
 	}

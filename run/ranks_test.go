@@ -24,7 +24,7 @@ func overRanks(n int, change func(*train.Config)) Spec {
 	if change != nil {
 		change(&c)
 	}
-	return Spec{Config: c, Layout: parallel.Layout{DP: n}, Digest: true, Load: true}
+	return Spec{Config: c, Layout: parallel.Layout{DP: n}, Kept: Kept{Digest: true, Load: true}}
 }
 
 // bits is what a run must repeat.

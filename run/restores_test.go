@@ -21,7 +21,7 @@ func saved(t *testing.T, layout string) (from string, on Spec) {
 	t.Helper()
 	l, err := parallel.ParseLayout(layout)
 	require.NoError(t, err)
-	on = Spec{Config: train.Pico(), Layout: l, Load: true}
+	on = Spec{Config: train.Pico(), Layout: l, Kept: Kept{Load: true}}
 	on.Config.Steps = 5
 	to := on
 	to.Until, to.Save.Dir = 2, filepath.Join(t.TempDir(), "saved")

@@ -46,28 +46,28 @@ func (s *Spec) interrupted(step int) error {
 func (s Save) at(step, last int) bool { return step == last || s.Every > 0 && step%s.Every == 0 }
 
 // state reads the checkpoint that the run continues and prepares to save; nothing is written yet. nil: nothing is saved.
-func (s *Spec) state(corpus *data.Corpus) (*checkpoint.Saver, error) {
-	if s.Resume == "" && s.Save.Dir == "" {
+func (j *job) state(corpus *data.Corpus) (*checkpoint.Saver, error) {
+	if j.Resume == "" && j.Save.Dir == "" {
 		return nil, nil
 	}
-	m, err := s.Config.Manifest(corpus)
+	m, err := j.Config.Manifest(corpus)
 	if err != nil {
 		return nil, err
 	}
-	m.Layout, m.Recipe, m.Plans, m.Library = s.Layout.String(), s.Recipe, append([]string{}, s.Plans...), device.DefaultLibrary
-	m.Provenance = checkpoint.Provenance{Version: trace.Version(), Schedule: s.Schedule.String(), Faults: append([]string{}, s.Faults...)}
+	m.Layout, m.Recipe, m.Plans, m.Library = j.Layout.String(), j.Recipe, append([]string{}, j.Plans...), device.DefaultLibrary
+	m.Provenance = checkpoint.Provenance{Version: trace.Version(), Schedule: j.Schedule.String(), Faults: append([]string{}, j.Faults...)}
 	after := 0
-	if s.Resume != "" {
-		if err := s.open(&m); err != nil {
+	if j.Resume != "" {
+		if err := j.open(&m); err != nil {
 			return nil, err
 		}
-		after = s.resumed.Step
-		m.Provenance.Previous, m.Provenance.Faults = s.resumed.Digest, union(s.resumed.Provenance.Faults, s.Faults)
+		after = j.resumed.Step
+		m.Provenance.Previous, m.Provenance.Faults = j.resumed.Digest, union(j.resumed.Provenance.Faults, j.Faults)
 	}
-	if s.Save.Dir == "" {
+	if j.Save.Dir == "" {
 		return nil, nil
 	}
-	return checkpoint.NewSaver(s.Save.Dir, s.Save.Keep, s.Layout.World(), after, m)
+	return checkpoint.NewSaver(j.Save.Dir, j.Save.Keep, j.Layout.World(), after, m)
 }
 
 // union is a, and what b has besides.
@@ -81,44 +81,44 @@ func union(a, b []string) []string {
 	return all
 }
 
-func (s *Spec) open(run *checkpoint.Manifest) error {
-	if s.resumed != nil { // a replay: the folder may hold other checkpoints by now
+func (j *job) open(run *checkpoint.Manifest) error {
+	if j.resumed != nil { // a replay: the folder may hold other checkpoints by now
 		return nil
 	}
-	c, err := checkpoint.Open(s.Resume)
+	c, err := checkpoint.Open(j.Resume)
 	if err != nil {
 		return err
 	}
 	bad := func(err error) error { return fmt.Errorf("checkpoint %s: %w", c.Dir, err) }
-	if c.Layout != run.Layout || c.Recut(run) && (s.sameEverywhere() || s.Reshard) {
-		err = s.move(c, run)
-	} else if err = c.Match(run); err == nil && len(c.Ranks) != s.Layout.World() {
-		err = fmt.Errorf("files: of %d ranks: must be of %d", len(c.Ranks), s.Layout.World())
+	if c.Layout != run.Layout || c.Recut(run) && (j.sameEverywhere() || j.Reshard) {
+		err = j.move(c, run)
+	} else if err = c.Match(run); err == nil && len(c.Ranks) != j.Layout.World() {
+		err = fmt.Errorf("files: of %d ranks: must be of %d", len(c.Ranks), j.Layout.World())
 	}
 	if err != nil {
 		return bad(err)
 	}
-	if c.Step >= s.Config.Steps {
-		return bad(fmt.Errorf("steps: %d: must be above %d, after which it was saved", s.Config.Steps, c.Step))
+	if c.Step >= j.Config.Steps {
+		return bad(fmt.Errorf("steps: %d: must be above %d, after which it was saved", j.Config.Steps, c.Step))
 	}
-	if s.Strict {
-		if err := s.checkSteps(c.Step); err != nil {
+	if j.Strict {
+		if err := j.checkSteps(c.Step); err != nil {
 			return err
 		}
 	}
-	s.resumed = c
+	j.resumed = c
 	return nil
 }
 
 // move puts the state of a run of another layout together. By the recipe canonical the bits do not depend on the layout.
-func (s *Spec) move(c *checkpoint.Checkpoint, run *checkpoint.Manifest) (err error) {
+func (j *job) move(c *checkpoint.Checkpoint, run *checkpoint.Manifest) (err error) {
 	if err := c.MatchMoved(run); err != nil {
 		return err
 	}
-	if !s.sameEverywhere() && !s.Reshard {
-		return fmt.Errorf("layout: %s was saved, this run has %s: recipe %s has other bits there: --reshard continues all the same", c.Layout, run.Layout, s.Recipe)
+	if !j.sameEverywhere() && !j.Reshard {
+		return fmt.Errorf("layout: %s was saved, this run has %s: recipe %s has other bits there: --reshard continues all the same", c.Layout, run.Layout, j.Recipe)
 	}
-	if s.whole, err = c.Assemble(); err != nil {
+	if j.whole, err = c.Assemble(); err != nil {
 		return fmt.Errorf("layout: %s was saved, this run has %s: %w", c.Layout, run.Layout, err)
 	}
 	return nil
@@ -127,11 +127,11 @@ func (s *Spec) move(c *checkpoint.Checkpoint, run *checkpoint.Manifest) (err err
 func (s *Spec) sameEverywhere() bool { return s.Recipe == tune.Canonical && len(s.Plans) == 0 }
 
 // resharded says what is another way than on the layout that was saved.
-func (s *Spec) resharded(ranks []*session) string {
-	if s.whole == nil || s.sameEverywhere() {
+func (j *job) resharded(ranks []*session) string {
+	if j.whole == nil || j.sameEverywhere() {
 		return ""
 	}
-	text := fmt.Sprintf("resharded from %s to %s: the orders of addition over ranks and microbatches are others", s.resumed.Layout, s.Layout)
+	text := fmt.Sprintf("resharded from %s to %s: the orders of addition over ranks and microbatches are others", j.resumed.Layout, j.Layout)
 	var anew []string
 	for _, r := range ranks {
 		anew = append(anew, r.anew...)
@@ -144,15 +144,15 @@ func (s *Spec) resharded(ranks []*session) string {
 }
 
 // notes are about a run that continues.
-func (s *Spec) notes(o *Outcome) (notes []string) {
-	if s.resumed == nil {
+func (j *job) notes(o *Outcome) (notes []string) {
+	if j.resumed == nil {
 		return nil
 	}
-	if by, is := s.resumed.Provenance.Version, trace.Version(); by != is {
-		notes = append(notes, fmt.Sprintf("checkpoint %s was saved by firstbit %s, this is %s", s.resumed.Dir, by, is))
+	if by, is := j.resumed.Provenance.Version, trace.Version(); by != is {
+		notes = append(notes, fmt.Sprintf("checkpoint %s was saved by firstbit %s, this is %s", j.resumed.Dir, by, is))
 	}
-	if s.Trace.Level > trace.Off && len(o.Steps) > 0 && o.Steps[0].Step < s.resumed.Step {
-		notes = append(notes, fmt.Sprintf("the run went back to step %d: its trace goes on after step %d, that of the checkpoint", o.Steps[0].Step, s.resumed.Step))
+	if j.Trace.Level > trace.Off && len(o.Steps) > 0 && o.Steps[0].Step < j.resumed.Step {
+		notes = append(notes, fmt.Sprintf("the run went back to step %d: its trace goes on after step %d, that of the checkpoint", o.Steps[0].Step, j.resumed.Step))
 	}
 	return notes
 }

@@ -17,45 +17,61 @@ import (
 
 // Spec is one run: a configuration and every choice around it.
 type Spec struct {
+	// What decides the bits.
 	Config   train.Config
 	Layout   parallel.Layout // the zero value: one rank
 	Schedule device.Schedule
 	Recipe   string   // one of tune.Recipes; empty: fixed
 	Plans    []string // policies by hand, 'GLOB PLAN', later ones over earlier ones
 	Faults   []string // faults to inject
-	Trace    trace.Options
-	Until    int    // stop after this step; 0: Config.Steps
-	Digest   bool   // fingerprint the whole state after every step
-	Elements bool   // and again by elements, wherever they lie
-	Routes   bool   // keep the routes
-	Load     bool   // count the tokens of every expert
-	Export   string // write the weights into this new folder at the end, as transformers' nemotron_h; empty: nowhere
 
-	Save    Save
-	Resume  string                 // continue the run of this checkpoint, or of the newest in this folder; empty: begin one
-	Reshard bool                   // continue it on another layout even if the bits are others then
-	resumed *checkpoint.Checkpoint // read
-	whole   *checkpoint.Whole      // of another layout's ranks; nil: of this one's
-
-	// Strict refuses faults, plans and dumps that name what does not occur. The catalog's causes are shown on layouts and models that
-	// need not have all that their faults name.
-	Strict bool
-
-	// Deterministic refuses whatever depends on arrival; it changes nothing.
-	Deterministic bool
-
+	// Where it begins and ends.
+	Resume  string // continue the run of this checkpoint, or of the newest in this folder; empty: begin one
+	Reshard bool   // continue it on another layout even if the bits are others then
+	Until   int    // stop after this step; 0: Config.Steps
 	// Interrupt, once closed, has the run end after a step: every rank after the same one. nil: it never does.
 	Interrupt <-chan struct{}
 
-	// watch is one more middleware, which sees what a trace sees; nil: none.
-	watch func(rank int) device.Middleware
+	// What it writes.
+	Trace  trace.Options
+	Save   Save
+	Export string // the weights into this new folder at the end, as transformers' nemotron_h; empty: nowhere
 
-	// Begin is called before the first step, when all that can be known before was found well; nil: nobody watches.
-	Begin func()
-	// Each is called after every step of the first rank; nil: nobody watches. An error ends the run.
-	Each func(train.Result) error
-	// EachRank is called by every rank, all at once. An error ends the run.
-	EachRank func(rank int, t *train.Trainer, r train.Result) error
+	Kept
+	Checks
+	Hooks
+}
+
+// Kept says what the Outcome has besides metrics.
+type Kept struct {
+	Digest   bool // a fingerprint of the whole state after every step
+	Elements bool // another by elements, whichever rank has them
+	Routes   bool
+	Load     bool // the tokens of every expert
+}
+
+// Checks say what is refused though it could run. They change nothing.
+type Checks struct {
+	// Strict refuses faults, plans and dumps that name what does not occur. The catalog's causes are shown on layouts and models that
+	// need not have all that their faults name.
+	Strict bool
+	// Deterministic refuses whatever depends on arrival.
+	Deterministic bool
+}
+
+// Hooks are called while the run goes; nil: nobody watches. An error ends the run.
+type Hooks struct {
+	Begin    func()                                                 // before the first step, when all that can be known before was found well
+	Each     func(train.Result) error                               // after every step of the first rank
+	EachRank func(rank int, t *train.Trainer, r train.Result) error // by every rank, all at once
+}
+
+// job is a run under way.
+type job struct {
+	*Spec
+	resumed *checkpoint.Checkpoint           // that it continues; nil: none
+	whole   *checkpoint.Whole                // of another layout's ranks; nil: of this one's
+	watch   func(rank int) device.Middleware // one more middleware, which sees what a trace sees; nil: none
 }
 
 // Outcome is what a run leaves besides its trace.

@@ -29,35 +29,37 @@ type session struct {
 }
 
 // Run is the one place where trainers meet their middleware. Of a run that was Interrupted there is an Outcome too, if a step was whole.
-func Run(s Spec) (*Outcome, error) {
-	o, err := s.run()
+func Run(s Spec) (*Outcome, error) { return (&job{Spec: &s}).outcome() }
+
+func (j *job) outcome() (*Outcome, error) {
+	o, err := j.run()
 	if err != nil {
 		return o, err
 	}
-	return o, s.reportNonFinite(o)
+	return o, j.reportNonFinite(o)
 }
 
 // run runs every rank to the end and returns what they left.
-func (s *Spec) run() (*Outcome, error) {
-	if err := s.Check(); err != nil {
+func (j *job) run() (*Outcome, error) {
+	if err := j.Check(); err != nil {
 		return nil, err
 	}
-	corpus, err := s.Config.Corpus()
+	corpus, err := j.Config.Corpus()
 	if err != nil {
 		return nil, err
 	}
-	world := parallel.NewWorld(s.Layout, s.Config.Cluster.RanksPerNode)
-	out, err := s.outputs(world, corpus)
+	world := parallel.NewWorld(j.Layout, j.Config.Cluster.RanksPerNode)
+	out, err := j.outputs(world, corpus)
 	if err != nil {
 		return nil, err
 	}
-	if s.Begin != nil {
-		s.Begin()
+	if j.Begin != nil {
+		j.Begin()
 	}
 	ranks := make([]*session, world.World())
-	err = blame(s.steps(world, corpus, out, ranks), ranks)
+	err = blame(j.steps(world, corpus, out, ranks), ranks)
 	whole := wholeSteps(ranks)
-	interrupted := err == nil && ranks[0].trainer.Done() < s.until()
+	interrupted := err == nil && ranks[0].trainer.Done() < j.until()
 	switch {
 	case interrupted && whole == 0:
 		err = &Interrupted{}
@@ -69,35 +71,35 @@ func (s *Spec) run() (*Outcome, error) {
 		return nil, err
 	}
 	o := merge(ranks)
-	o.Unigram, o.Resharded, o.Notes = corpus.Unigram(), s.resharded(ranks), s.notes(o)
+	o.Unigram, o.Resharded, o.Notes = corpus.Unigram(), j.resharded(ranks), j.notes(o)
 	if interrupted {
 		out.export.Release()
-		return o, s.interrupted(ranks[0].trainer.Done())
+		return o, j.interrupted(ranks[0].trainer.Done())
 	}
-	if s.Strict {
-		o.Missed = s.missed(ranks)
+	if j.Strict {
+		o.Missed = j.missed(ranks)
 	}
-	if s.Export != "" {
+	if j.Export != "" {
 		gatherMasters(ranks)
 	}
 	return o, out.exports(ranks[0].trainer.Model)
 }
 
 // steps assembles the ranks and runs their steps.
-func (s *Spec) steps(world *parallel.World, corpus *data.Corpus, out *outputs, ranks []*session) error {
-	if len(s.Faults) > 0 {
+func (j *job) steps(world *parallel.World, corpus *data.Corpus, out *outputs, ranks []*session) error {
+	if len(j.Faults) > 0 {
 		world.Crash = func(rank int, p any) error { return crashed(ranks[rank], p) }
 	}
-	gate := newGate(s.Interrupt)
+	gate := newGate(j.Interrupt)
 	return world.Run(func(r parallel.Rank) error {
-		run, err := s.begin(r.Index, out.tracer(r.Index))
+		run, err := j.begin(r.Index, out.tracer(r.Index))
 		if ranks[r.Index] = run; err != nil {
 			return err
 		}
-		if err := run.assemble(s, r, corpus); err != nil {
+		if err := run.assemble(j, r, corpus); err != nil {
 			return err
 		}
-		return run.loop(s, r.Index, out.saver, gate)
+		return run.loop(j.Spec, r.Index, out.saver, gate)
 	})
 }
 
@@ -135,42 +137,42 @@ func gatherMasters(ranks []*session) {
 }
 
 // begin chains memory(trace(tune(inject(run)))) around the device of a rank.
-func (s *Spec) begin(rank int, tracer *trace.Tracer) (*session, error) {
-	c, err := s.choices()
+func (j *job) begin(rank int, tracer *trace.Tracer) (*session, error) {
+	c, err := j.choices()
 	if err != nil {
 		return nil, err
 	}
 	c.injector.Rank = rank
 	run := &session{choices: c, tracer: tracer, outcome: &Outcome{}}
 	chain := []device.Middleware{c.injector.Memory}
-	if s.watch != nil {
-		chain = append(chain, s.watch(rank))
+	if j.watch != nil {
+		chain = append(chain, j.watch(rank))
 	}
 	if tracer != nil {
 		chain = append(chain, tracer.Middleware)
 	}
 	chain = append(chain, c.tuner.Middleware, c.injector.Middleware)
-	if s.Routes {
+	if j.Routes {
 		chain = append(chain, run.outcome.observe)
 	}
-	if s.Load {
+	if j.Load {
 		chain = append(chain, run.outcome.count)
 	}
-	run.device = device.New(device.Options{Rank: rank, At: s.Layout.At(rank), Schedule: s.Schedule}, chain...)
+	run.device = device.New(device.Options{Rank: rank, At: j.Layout.At(rank), Schedule: j.Schedule}, chain...)
 	return run, nil
 }
 
 // assemble builds the trainer on the device, and has it go on from a checkpoint if the run does.
-func (r *session) assemble(s *Spec, rank parallel.Rank, corpus *data.Corpus) (err error) {
-	if r.trainer, err = train.NewRank(s.Config, corpus, r.device, rank, s.Recipe == tune.Canonical); err != nil {
+func (r *session) assemble(j *job, rank parallel.Rank, corpus *data.Corpus) (err error) {
+	if r.trainer, err = train.NewRank(j.Config, corpus, r.device, rank, j.Recipe == tune.Canonical); err != nil {
 		return err
 	}
-	r.trainer.Digest = s.Digest || s.Trace.Level > trace.Off
+	r.trainer.Digest = j.Digest || j.Trace.Level > trace.Off
 	if r.tracer != nil {
 		r.trainer.StateAt = r.tracer.WantsState
 	}
-	if s.resumed != nil {
-		if err := r.restore(s.resumed, s.whole, rank.Index); err != nil {
+	if j.resumed != nil {
+		if err := r.restore(j.resumed, j.whole, rank.Index); err != nil {
 			return err
 		}
 	}

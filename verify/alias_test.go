@@ -20,7 +20,7 @@ func TestAliasFromALaterStep(t *testing.T) {
 	} {
 		layout, err := parallel.ParseLayout(c.layout)
 		require.NoError(t, err)
-		s := run.Spec{Config: train.Tiny(), Layout: layout, Digest: true, Save: run.Save{Dir: t.TempDir(), Every: 1}}
+		s := run.Spec{Config: train.Tiny(), Layout: layout, Kept: run.Kept{Digest: true}, Save: run.Save{Dir: t.TempDir(), Every: 1}}
 		s.Config.Steps = 3
 		healthy, err := InProcess(s, 2)
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestAliasUntilAnEarlierStep(t *testing.T) {
 	} {
 		layout, err := parallel.ParseLayout(c.layout)
 		require.NoError(t, err)
-		s := run.Spec{Config: train.Tiny(), Layout: layout, Digest: true, Faults: []string{c.fault}, Save: run.Save{Dir: t.TempDir(), Every: 1}}
+		s := run.Spec{Config: train.Tiny(), Layout: layout, Kept: run.Kept{Digest: true}, Faults: []string{c.fault}, Save: run.Save{Dir: t.TempDir(), Every: 1}}
 		s.Config.Steps = 4
 		whole, err := InProcess(s, 2)
 		require.NoError(t, err)

@@ -63,7 +63,7 @@ func resumeCells() (cells []resumeCell) {
 					c.Quant.Scaling = "delayed" // which has the amaxes of earlier steps for its state
 				}
 				cells = append(cells, resumeCell{strings.Join([]string{short(l), precision, m.name}, " "),
-					run.Spec{Config: c, Layout: l, Digest: true}})
+					run.Spec{Config: c, Layout: l, Kept: run.Kept{Digest: true}}})
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func TestResumeOfOtherRuns(t *testing.T) {
 
 // What is saved before the windows of an epoch have all been dealt continues in the next.
 func TestResumeAcrossEpochs(t *testing.T) {
-	s := run.Spec{Config: train.Pico(), Digest: true}
+	s := run.Spec{Config: train.Pico(), Kept: run.Kept{Digest: true}}
 	s.Config.Steps, s.Config.Batch, s.Config.Data = 4, 2, filepath.Join(t.TempDir(), "text")
 	text := strings.Repeat("five windows of sixteen. ", 4)[:5*s.Config.Seq+1]
 	require.NoError(t, os.WriteFile(s.Config.Data, []byte(text), 0o644))
@@ -91,7 +91,7 @@ func TestEveryStateIsNeeded(t *testing.T) {
 				continue
 			}
 			c.Steps, c.Precision, c.Cluster.Bucket = 5, "bf16", 1<<12
-			ablate(t, run.Spec{Config: c, Layout: l.Full(), Digest: true})
+			ablate(t, run.Spec{Config: c, Layout: l.Full(), Kept: run.Kept{Digest: true}})
 		}
 	}
 }

@@ -86,8 +86,8 @@ func (f *trainFlags) spec(changed func(string) bool) (run.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	s = run.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Deterministic: f.deterministic,
-		Strict: true, Digest: true, Load: true, Export: f.export, Resume: f.resume, Reshard: f.reshard, Save: run.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
+	s = run.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Checks: run.Checks{Strict: true, Deterministic: f.deterministic},
+		Kept: run.Kept{Digest: true, Load: true}, Export: f.export, Resume: f.resume, Reshard: f.reshard, Save: run.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
 	if err := f.needs(changed); err != nil {
 		return s, err
 	}
