@@ -230,14 +230,14 @@ func (m *Model) moe(scope, weights string) *moe.MoE {
 func (w *Weights) expert(name string, shape []int, hidden int) *nn.Param {
 	p := w.param(name, linear, shape, cutOf(0, w.rank.EP()), cutOf(hidden, w.rank.ETP()))
 	p.Expert = true
-	w.join(p, w.rank.Siblings())
+	w.join(p)
 	return p
 }
 
 // part is a weight of which a rank has the part that the cut says.
 func (w *Weights) part(name string, in initializer, shape []int, cut state.Cut) *nn.Param {
 	p := w.param(name, in, shape, cut)
-	w.join(p, w.rank.CP())
+	w.join(p)
 	return p
 }
 
@@ -245,13 +245,14 @@ func (w *Weights) part(name string, in initializer, shape []int, cut state.Cut) 
 func (w *Weights) whole(name string, in initializer, shape ...int) *nn.Param {
 	p := w.param(name, in, shape)
 	p.Sequence = w.rank.TP().Size() > 1
-	w.join(p, w.rank.Micro())
+	w.join(p)
 	return p
 }
 
-// join has the canonical recipe add a microbatch's gradient over the ranks that share its sequences.
-func (w *Weights) join(p *nn.Param, over parallel.Member) {
-	if !w.canonical || over.Size() == 1 {
+// join adds a microbatch's gradient over the ranks with which that has to be done before microbatches meet.
+func (w *Weights) join(p *nn.Param) {
+	over := w.rank.Shares(p, w.canonical).Micro
+	if over.Size() == 1 {
 		return
 	}
 	p.Join = func(dev *device.Device, label string, dw *device.Tensor) *device.Tensor {
@@ -270,6 +271,7 @@ func (w *Weights) param(name string, in initializer, shape []int, cuts ...state.
 	}
 	cuts = slices.DeleteFunc(cuts, func(c state.Cut) bool { return c.Parts == 1 })
 	p := nn.NewPart(name, f, in.decay, shape, cuts...)
+	p.Apart = w.canonical
 	if in.linear {
 		w.quantised(p)
 	}

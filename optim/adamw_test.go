@@ -38,6 +38,9 @@ func plain(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
 }
 
 func canonical(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
+	for _, p := range ps {
+		p.Apart = true
+	}
 	return New(c, ps, r, bucket, true)
 }
 

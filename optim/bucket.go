@@ -30,8 +30,10 @@ type Segment struct {
 	Lo, Hi       int // elements of the parameter
 	M, V, Master *device.Tensor
 
-	at int // where in the shard it begins
-	w  *device.Tensor
+	at     int // where in the shard it begins
+	w      *device.Tensor
+	same   parallel.Member // the ranks with the same shard, over which its gradient is still to be added
+	counts bool            // it enters the rank's part of the norm
 
 	sum   *device.Tensor // holds its gradient as far as it is summed, from element from on; nil: there was no step
 	from  int
@@ -77,17 +79,18 @@ func (b *Bucket) lay(apart bool) {
 	}
 }
 
-// cut finds the segments of the shard. Shaped moments are as their parameters; those of a shard have one dimension.
-func (b *Bucket) cut(shaped bool) {
+// cut finds the segments of the shard. Moments of a rank alone are shaped as their parameters; those of a shard have one dimension.
+func (b *Bucket) cut(a *AdamW) {
 	from := 0
 	for _, p := range b.Params {
 		lo, hi := max(b.lo-from, 0), min(b.hi-from, p.Grad.Len())
 		if lo < hi {
 			f, shape := p.Grad.Format, []int{hi - lo}
-			if shaped {
+			if a.alone() {
 				shape = p.Grad.Shape()
 			}
-			s := &Segment{Param: p, Lo: lo, Hi: hi, at: from + lo - b.lo, M: device.NewTensor(f, shape...), V: device.NewTensor(f, shape...),
+			shares := a.shares(p)
+			s := &Segment{Param: p, Lo: lo, Hi: hi, same: shares.Same, counts: shares.Counts, at: from + lo - b.lo, M: device.NewTensor(f, shape...), V: device.NewTensor(f, shape...),
 				Master: b.piece(p.Master, lo, hi), views: map[*device.Tensor]*device.Tensor{}}
 			if s.w = s.Master; p.W != p.Master {
 				s.w = b.piece(p.W, lo, hi)

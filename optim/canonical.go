@@ -5,24 +5,14 @@ import (
 
 	"firstbit/device"
 	"firstbit/nn"
-	"firstbit/parallel"
 )
 
 // Under the canonical recipe the bits of an update do not depend on the layout:
 //
 //   - every use of a parameter has a gradient of its own, added over the ranks before the uses meet in call
 //     order, since (a₀+b₀)+(a₁+b₁) is not (a₀+a₁)+(b₀+b₁);
-//   - what the ranks that share a microbatch have of its gradient was added before microbatches met: nn.Param's Join;
+//   - what the ranks that share a microbatch have of its gradient was added before microbatches met: parallel.Shares;
 //   - the sum of the squares is exact.
-
-// canonicalGroup is the ranks with other microbatches. Those with parts of one have the same sums already: of dense parameters, those of
-// other parts of its sequences; of experts, those with the same ones where a microbatch has several.
-func (a *AdamW) canonicalGroup(p *nn.Param) parallel.Member {
-	if l := a.rank.Layout(); p.Expert && l.EP*l.ETP >= l.TP*l.CP {
-		return a.rank.EDP()
-	}
-	return a.rank.DP()
-}
 
 // reduceUses adds the gradients of each use over the ranks, into shards, and then the uses.
 func (a *AdamW) reduceUses(dev *device.Device, b *Bucket) {

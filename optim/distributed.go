@@ -11,12 +11,9 @@ import (
 )
 
 // New makes an optimizer with zero moments of this rank's shards, over buckets of at least so many elements. A canonical one has bits that
-// do not depend on the layout, and keeps the parameters' uses apart.
+// do not depend on the layout; it takes parameters that keep their uses apart.
 func New(c Config, params []*nn.Param, rank parallel.Rank, bucket int, canonical bool) *AdamW {
 	a := &AdamW{Config: c, Canonical: canonical, rank: rank}
-	for _, p := range params {
-		p.Apart = canonical
-	}
 	if a.alone() {
 		a.each(params)
 	} else {
@@ -25,7 +22,7 @@ func New(c Config, params []*nn.Param, rank parallel.Rank, bucket int, canonical
 	for _, b := range a.Buckets {
 		b.lo, b.hi = parallel.Shard(b.n, b.group.Size(), b.group.Index)
 		b.lay(canonical)
-		b.cut(a.alone())
+		b.cut(a)
 	}
 	return a
 }
@@ -34,10 +31,12 @@ func New(c Config, params []*nn.Param, rank parallel.Rank, bucket int, canonical
 // its own name and shape, and the norm is one Call. By the canonical recipe one rank does what many do.
 func (a *AdamW) alone() bool { return a.rank.Layout().World() == 1 && !a.Canonical }
 
+func (a *AdamW) shares(p *nn.Param) parallel.Shares { return a.rank.Shares(p, a.Canonical) }
+
 // each makes a bucket of every parameter, in order.
 func (a *AdamW) each(params []*nn.Param) {
 	for _, p := range params {
-		a.Buckets = append(a.Buckets, &Bucket{Params: []*nn.Param{p}, label: p.Name, group: a.groupOf(p), n: p.Grad.Len()})
+		a.Buckets = append(a.Buckets, &Bucket{Params: []*nn.Param{p}, label: p.Name, group: a.shares(p).Step, n: p.Grad.Len()})
 	}
 }
 
@@ -51,7 +50,7 @@ func (a *AdamW) fill(params []*nn.Param, bucket int) {
 	open := map[kind]*Bucket{}
 	numbered := 0
 	for _, p := range slices.Backward(params) {
-		k := kind{p.W.Format, a.groupOf(p)}
+		k := kind{p.W.Format, a.shares(p).Step}
 		b := open[k]
 		ends := p.Ends && a.rank.Ends().Size() > 1
 		switch {
@@ -70,17 +69,6 @@ func (a *AdamW) fill(params []*nn.Param, bucket int) {
 	}
 }
 
-// groupOf is the ranks over which a parameter's gradient is still to be added, each of which has all of it.
-func (a *AdamW) groupOf(p *nn.Param) parallel.Member {
-	switch {
-	case a.Canonical:
-		return a.canonicalGroup(p)
-	case p.Expert:
-		return a.rank.EDP()
-	}
-	return a.rank.Data()
-}
-
 var packKernel = &device.Kernel{Name: "pack", In: device.Names("grad..."), Out: device.Names("bucket"), Run: runPack}
 
 // reduce adds the gradients over the ranks, into shards.
@@ -97,10 +85,8 @@ func (a *AdamW) reduce(dev *device.Device) {
 			b.land(b.group.ReduceScatter(dev, b.label, b.grads))
 		}
 	}
-	if !a.Canonical { // what each microbatch had joined there
-		for _, b := range a.Buckets {
-			a.reduceSequence(dev, b)
-		}
+	for _, b := range a.Buckets {
+		a.reduceSame(dev, b)
 	}
 	for _, b := range a.Buckets {
 		if b.ends {
@@ -109,16 +95,13 @@ func (a *AdamW) reduce(dev *device.Device) {
 	}
 }
 
-// reduceSequence adds the gradients of parameters that every tensor-parallel rank has over these ranks, which have the
+// reduceSame adds the gradients of parameters that every tensor-parallel rank has over these ranks, which have the
 // same shards of them.
-func (a *AdamW) reduceSequence(dev *device.Device, b *Bucket) {
-	if a.rank.TP().Size() == 1 {
-		return
-	}
+func (a *AdamW) reduceSame(dev *device.Device, b *Bucket) {
 	var segments []*Segment
 	var grads []*device.Tensor
 	for _, s := range b.Segments {
-		if s.Param.Sequence {
+		if s.same.Size() > 1 {
 			segments, grads = append(segments, s), append(grads, s.gradient())
 		}
 	}
@@ -126,7 +109,7 @@ func (a *AdamW) reduceSequence(dev *device.Device, b *Bucket) {
 		return
 	}
 	label := b.label + ".sequence"
-	sum, at := a.rank.TP().AllReduce(dev, label, pack(dev, label+".pack", grads)), 0
+	sum, at := segments[0].same.AllReduce(dev, label, pack(dev, label+".pack", grads)), 0
 	for _, s := range segments {
 		s.sum, s.from = sum, at
 		at += s.Hi - s.Lo

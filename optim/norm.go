@@ -7,7 +7,6 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
-	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -22,25 +21,11 @@ var (
 	exactRoot    = &device.Kernel{Name: "sqrt.exact", In: device.Names("digits"), Out: device.Names("norm"), Run: runExactRoot}
 )
 
-// counts tells whether this rank's part of a parameter is in its sum of squares: of those that have the same elements, one
-// counts them.
-func (a *AdamW) counts(p *nn.Param) bool {
-	switch {
-	case p.Ends && a.rank.Ends().Index > 0, p.Sequence && a.rank.TP().Index > 0:
-		return false
-	case !a.Canonical:
-		return true
-	case p.Expert:
-		return a.rank.Siblings().Index == 0
-	}
-	return a.rank.CP().Index == 0
-}
-
 // counted are the gradients of a bucket's shard that this rank counts: all of it as one if it lies so, else by segment.
 func (a *AdamW) counted(b *Bucket) []*device.Tensor {
 	a.grads = a.grads[:0]
 	for _, s := range b.Segments {
-		if a.counts(s.Param) {
+		if s.counts {
 			a.grads = append(a.grads, s.gradient())
 		}
 	}
