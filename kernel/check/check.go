@@ -72,7 +72,7 @@ func gradError(r *rand.Rand, x []float64, f func() []float64, backward func(dy [
 	project := func() float64 {
 		s := 0.0
 		for i, v := range f() {
-			s += v * p[i]
+			s += float64(v * p[i])
 		}
 		return s
 	}
