@@ -9,8 +9,13 @@ import (
 	"firstbit/state"
 )
 
-// Counters say how far a run has come. A restore may bring wrong ones, and the run goes on as a program would; one that no run
+// counters say how far a run has come. A restore may bring wrong ones, and the run goes on as a program would; one that no run
 // can have is refused, since what it counts is an index and a loop's bound to others.
+type counters struct {
+	step     int
+	updates  int   // of the weights
+	consumed int64 // samples of all ranks, before the step
+}
 
 // maxSteps bounds the steps of a run.
 const maxSteps = 1 << 30

@@ -5,7 +5,6 @@ import (
 
 	"firstbit/data"
 	"firstbit/device"
-	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/optim"
 	"firstbit/parallel"
@@ -18,25 +17,14 @@ type Trainer struct {
 	Model  *model.Model // of the first piece
 	Optim  *optim.AdamW
 
-	// StateAt says before which steps every tensor is shown as a state record; nil: none.
-	StateAt func(step int) bool
-	// Digest makes every step end with a fingerprint of the whole state.
-	Digest bool
-
-	dev      *device.Device
-	rank     parallel.Rank
-	weights  *model.Weights
-	pieces   []*piece
-	batches  []*batch // by lane
-	consumed int64    // samples of all ranks, before this step
-	sampler  *data.Sampler
-	step     int
-	updates  int // of the weights
-	losses   losses
-	order    []parallel.Step // of the pipeline
-	beside   beside
-	buf      []byte
-	floats   []device.Held // those that can be NaN
+	dev     *device.Device
+	rank    parallel.Rank
+	weights *model.Weights
+	feed
+	pipe
+	losses losses
+	counters
+	shown
 }
 
 // New builds a run of one rank at its beginning, weights drawn, on the device.
@@ -76,7 +64,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	if c.indexed(canonical) {
 		w.Index(c.Seed)
 	}
-	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, sampler: sampler, weights: w}
+	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, weights: w, feed: feed{sampler: sampler}}
 	t.recipe(canonical)
 	if c.Cluster.Overlap {
 		w.Overlap(t.meanwhile)
@@ -169,49 +157,6 @@ func (t *Trainer) Microbatches() int { return t.Micro * t.rank.Layout().DP }
 
 // Tokens is the number of tokens of a step, on all ranks together.
 func (t *Trainer) Tokens() int { return t.Batch * t.Microbatches() * t.Seq }
-
-var batchKernel = &device.Kernel{Name: "sampler", Scalars: device.Names("consumed"), Out: device.Names("tokens targets")}
-
-// batch is the samples of a microbatch under way.
-type batch struct{ tokens, targets *device.Tensor }
-
-// batchOf is that of a lane.
-func (t *Trainer) batchOf(lane int) *batch {
-	for len(t.batches) <= lane {
-		t.batches = append(t.batches, &batch{device.NewTensor(lowp.INT32, t.Batch, t.Seq), device.NewTensor(lowp.INT32, t.Batch, t.Seq)})
-	}
-	return t.batches[lane]
-}
-
-// sample is the number, within the run, of a microbatch's first sample. Those of a step lie data rank after data rank, microbatch
-// after microbatch.
-func (t *Trainer) sample(micro int) int64 {
-	return t.consumed + int64((t.rank.DP().Index*t.Micro+micro)*t.Batch)
-}
-
-// deal deals the ranks that share a microbatch its samples: the first draws them and gives them to the others.
-//
-// Source: Megatron's broadcast_data.
-func (t *Trainer) deal(dev *device.Device, b *batch, micro int) {
-	group := t.rank.Micro()
-	if group.Index == 0 {
-		t.draw(dev, b, micro)
-	}
-	group.Broadcast(dev, "batch.tokens", 0, b.tokens)
-	group.Broadcast(dev, "batch.targets", 0, b.targets)
-}
-
-func (t *Trainer) draw(dev *device.Device, b *batch, micro int) {
-	t.sampler.Consumed = t.sample(micro)
-	c := dev.OpenKind(device.Batch, "batch", batchKernel)
-	c.ReadScalar("consumed", float64(t.sampler.Consumed))
-	c.Update("tokens", b.tokens)
-	c.Update("targets", b.targets)
-	if c.Body == nil {
-		c.Body = func(*device.Call) { t.sampler.Next(b.tokens.I32(), b.targets.I32()) }
-	}
-	c.Do()
-}
 
 // Metric is a number a step reports.
 type Metric struct {

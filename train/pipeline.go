@@ -8,6 +8,13 @@ import (
 	"firstbit/parallel"
 )
 
+// pipe is what a stage of a pipeline goes by.
+type pipe struct {
+	pieces []*piece
+	order  []parallel.Step // of its forwards and backwards
+	beside beside
+}
+
 // piece is a run of layers of the rank's, with a lane for every microbatch that is under way in it: forward, and not yet backward.
 type piece struct {
 	lanes []*model.Model

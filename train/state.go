@@ -18,6 +18,17 @@ var (
 	digestKernel = &device.Kernel{Name: "value", In: device.Names("*"), Out: device.Names("digest")}
 )
 
+// shown is what a trainer shows of its state, and when.
+type shown struct {
+	// StateAt says before which steps every tensor is shown as a state record; nil: none.
+	StateAt func(step int) bool
+	// Digest makes every step end with a fingerprint of the whole state.
+	Digest bool
+
+	buf    []byte
+	floats []device.Held // those that can be NaN
+}
+
 // Names of the states of the run itself.
 const (
 	positionState  = "data.consumed"

@@ -1,0 +1,56 @@
+package train
+
+import (
+	"firstbit/data"
+	"firstbit/device"
+	"firstbit/lowp"
+)
+
+// feed is where a step's samples come from.
+type feed struct {
+	sampler *data.Sampler
+	batches []*batch // by lane
+}
+
+var batchKernel = &device.Kernel{Name: "sampler", Scalars: device.Names("consumed"), Out: device.Names("tokens targets")}
+
+// batch is the samples of a microbatch under way.
+type batch struct{ tokens, targets *device.Tensor }
+
+// batchOf is that of a lane.
+func (t *Trainer) batchOf(lane int) *batch {
+	for len(t.batches) <= lane {
+		t.batches = append(t.batches, &batch{device.NewTensor(lowp.INT32, t.Batch, t.Seq), device.NewTensor(lowp.INT32, t.Batch, t.Seq)})
+	}
+	return t.batches[lane]
+}
+
+// sample is the number, within the run, of a microbatch's first sample. Those of a step lie data rank after data rank, microbatch
+// after microbatch.
+func (t *Trainer) sample(micro int) int64 {
+	return t.consumed + int64((t.rank.DP().Index*t.Micro+micro)*t.Batch)
+}
+
+// deal deals the ranks that share a microbatch its samples: the first draws them and gives them to the others.
+//
+// Source: Megatron's broadcast_data.
+func (t *Trainer) deal(dev *device.Device, b *batch, micro int) {
+	group := t.rank.Micro()
+	if group.Index == 0 {
+		t.draw(dev, b, micro)
+	}
+	group.Broadcast(dev, "batch.tokens", 0, b.tokens)
+	group.Broadcast(dev, "batch.targets", 0, b.targets)
+}
+
+func (t *Trainer) draw(dev *device.Device, b *batch, micro int) {
+	t.sampler.Consumed = t.sample(micro)
+	c := dev.OpenKind(device.Batch, "batch", batchKernel)
+	c.ReadScalar("consumed", float64(t.sampler.Consumed))
+	c.Update("tokens", b.tokens)
+	c.Update("targets", b.targets)
+	if c.Body == nil {
+		c.Body = func(*device.Call) { t.sampler.Next(b.tokens.I32(), b.targets.I32()) }
+	}
+	c.Do()
+}
