@@ -2,7 +2,6 @@ package quant
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 )
 
@@ -30,14 +29,14 @@ var (
 	amaxPack          = &device.Kernel{Name: "amax.pack", In: device.Names("*"), Out: device.Names("amax"), Run: runAmaxPack}
 	amaxUnpack        = &device.Kernel{Name: "amax.unpack", In: device.Names("amax"), Out: device.Names("*"), Run: runAmaxUnpack}
 	scaleIn, scaleOut = device.Names("amax history scale"), device.Names("history scale amax")
-	delayedScale      = map[bool]*device.Kernel{
+	delayedScales     = map[bool]*device.Kernel{
 		false: {Name: "delayed_scale.e4m3", In: scaleIn, Out: scaleOut, Run: func(c *device.Call) { runDelayedScale(c, lowp.E4M3) }},
 		true:  {Name: "delayed_scale.e5m2", In: scaleIn, Out: scaleOut, Run: func(c *device.Call) { runDelayedScale(c, lowp.E5M2) }},
 	}
 )
 
-// amax counts x in; a weight, of which there is one a step, is all there is to count.
-func amax(d *device.Device, label string, x *device.Tensor, to *Delayed, weight bool) {
+// countAmax counts x in; a weight, of which there is one a step, is all there is to count.
+func countAmax(d *device.Device, label string, x *device.Tensor, to *Delayed, weight bool) {
 	c := d.Open(label, amaxKernel)
 	c.Read("x", x)
 	if !weight {
@@ -48,7 +47,7 @@ func amax(d *device.Device, label string, x *device.Tensor, to *Delayed, weight 
 }
 
 func runAmax(c *device.Call) {
-	amax := kernel.Amax(c.Input("x").F32())
+	amax := absMax(c.Input("x").F32())
 	if seen := c.Input("amax"); seen != nil {
 		amax = max(amax, seen.F32()[0])
 	}
@@ -71,7 +70,7 @@ func UpdateScales(d *device.Device, all []*Delayed, largest func(*device.Device,
 	}
 	c.Do()
 	for _, x := range all {
-		c := d.Open(x.label, delayedScale[x.gradient])
+		c := d.Open(x.label, delayedScales[x.gradient])
 		c.Read("amax", x.Amax)
 		c.Read("history", x.History)
 		c.Read("scale", x.Scale)
@@ -99,6 +98,6 @@ func runAmaxUnpack(c *device.Call) {
 func runDelayedScale(c *device.Call, f lowp.Format) {
 	history, scale, amax := c.Output("history").F32(), c.Output("scale").F32(), c.Output("amax").F32()
 	history[0] = amax[0]
-	scale[0], _ = kernel.DelayedScale(f, history, scale[0], false, 0)
+	scale[0], _ = delayedScale(f, history, scale[0], false, 0)
 	amax[0] = 0
 }

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
@@ -33,11 +32,11 @@ func byRule(k device.Kernel) [2]*device.Kernel {
 	return [2]*device.Kernel{&up, &floor}
 }
 
-func mxRule(c *device.Call) kernel.MXRule {
+func ruleOf(c *device.Call) mxRule {
 	if c.Plan.Choice("rule") == "floor" {
-		return kernel.MXFloor
+		return mxFloor
 	}
-	return kernel.MXUp
+	return mxUp
 }
 
 // groups are runs of rows with blocks of their own: of experts, and otherwise one.
@@ -140,10 +139,10 @@ func runQuantScaled(c *device.Call) {
 			scale = c.Input("scale").F32()[0]
 			inverse = 1 / scale
 		} else {
-			scale, inverse = kernel.CurrentScale(codes.Format, kernel.Amax(of))
+			scale, inverse = currentScale(codes.Format, absMax(of))
 		}
 		bytes := grow(&s.codes, part)
-		kernel.QuantiseScaled(codes.Format, bytes, of, scale)
+		quantiseScaled(codes.Format, bytes, of, scale)
 		codes.Format.DecodeScaled(codes.F32()[i*part:][:part], bytes, 1)
 		inverses[i] = inverse
 	}
@@ -153,10 +152,10 @@ func runMXRows(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	x, cols := c.Input("x"), c.Input("x").Cols()
-	wide := blocks(cols, kernel.MXBlock) * kernel.MXBlock
+	wide := blocks(cols, mxBlock) * mxBlock
 	in := s.pad(x.F32(), cols, wide)
-	codes, scales := grow(&s.codes, len(in)), grow(&s.scales, len(in)/kernel.MXBlock)
-	kernel.QuantiseMXRows(codes, scales, in, mxRule(c))
+	codes, scales := grow(&s.codes, len(in)), grow(&s.scales, len(in)/mxBlock)
+	quantiseMXRows(codes, scales, in, ruleOf(c))
 	s.values(lowp.E4M3, c.Output("packed").F32(), codes, cols, wide)
 	decodeEach(lowp.E8M0, c.Output("scales").F32(), scales)
 }
@@ -168,10 +167,10 @@ func runMXColumns(c *device.Call) {
 	g, to := groupsOf(x, offsets(c)), c.Output("scales").F32()
 	for i := range g.n {
 		lo, hi := g.rows(i)
-		n := blocks(hi-lo, kernel.MXBlock)
-		in := s.pad(x.F32()[lo*d:hi*d], (hi-lo)*d, n*kernel.MXBlock*d)
+		n := blocks(hi-lo, mxBlock)
+		in := s.pad(x.F32()[lo*d:hi*d], (hi-lo)*d, n*mxBlock*d)
 		codes, scales := grow(&s.codes, len(in)), grow(&s.scales, n*d)
-		kernel.QuantiseMXColumns(codes, scales, in, d, mxRule(c))
+		quantiseMXColumns(codes, scales, in, d, ruleOf(c))
 		lowp.E4M3.DecodeScaled(c.Output("packed").F32()[lo*d:hi*d], codes, 1)
 		decodeEach(lowp.E8M0, to, scales)
 		to = to[n*d:]

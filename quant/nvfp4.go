@@ -2,7 +2,6 @@ package quant
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 )
 
@@ -26,11 +25,11 @@ func runNVRows(c *device.Call) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	x, cols := c.Input("x"), c.Input("x").Cols()
-	wide := blocks(cols, kernel.NVBlock) * kernel.NVBlock
+	wide := blocks(cols, nvBlock) * nvBlock
 	in := s.pad(x.F32(), cols, wide)
-	amax := kernel.Amax(in)
-	codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/kernel.NVBlock)
-	kernel.QuantiseNVFP4(codes, scales, in, kernel.NVTensorScale(amax), roundedBy(c, s, cols, wide))
+	amax := absMax(in)
+	codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/nvBlock)
+	quantiseNVFP4(codes, scales, in, nvTensorScale(amax), roundedBy(c, s, cols, wide))
 	s.values(lowp.E2M1, c.Output("packed").F32(), codes, cols, wide)
 	decodeEach(lowp.E4M3, c.Output("scales").F32(), scales)
 	c.Output("global").F32()[0] = amax
@@ -41,11 +40,11 @@ func runNVSquare(c *device.Call) {
 	defer scratches.Put(s)
 	x, d := c.Input("x"), c.Input("x").Cols()
 	g, to := groupsOf(x, nil), c.Output("scales").F32()
-	wide, high := blocks(d, kernel.NVBlock)*kernel.NVBlock, blocks(g.each, kernel.NVBlock)*kernel.NVBlock
+	wide, high := blocks(d, nvBlock)*nvBlock, blocks(g.each, nvBlock)*nvBlock
 	for i := range g.n {
 		lo, hi := g.rows(i)
 		in := x.F32()[lo*d : hi*d]
-		amax := kernel.Amax(in)
+		amax := absMax(in)
 		if wide != d || high != g.each {
 			padded := grow(&s.x, high*wide)
 			clear(padded)
@@ -54,8 +53,8 @@ func runNVSquare(c *device.Call) {
 			}
 			in = padded
 		}
-		codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/kernel.NVBlock/kernel.NVBlock)
-		kernel.QuantiseNVFP4Square(codes, scales, in, wide, kernel.NVTensorScale(amax))
+		codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/nvBlock/nvBlock)
+		quantiseNVFP4Square(codes, scales, in, wide, nvTensorScale(amax))
 		s.values(lowp.E2M1, c.Output("packed").F32()[lo*d:hi*d], codes, d, wide)
 		decodeEach(lowp.E4M3, to, scales)
 		to = to[len(scales):]
@@ -72,19 +71,19 @@ func runNVColumns(c *device.Call) {
 	g, size := groupsOf(x, offsets(c)), 0
 	for i := range g.n {
 		lo, hi := g.rows(i)
-		size += blocks(hi-lo, kernel.NVBlock) * kernel.NVBlock * d
+		size += blocks(hi-lo, nvBlock) * nvBlock * d
 	}
 	all := s.transformed(c, x.F32(), d, size, g)
-	amax := kernel.Amax(all)
-	codes, scales := grow(&s.codes, size/2), grow(&s.scales, size/kernel.NVBlock)
-	kernel.QuantiseNVFP4(codes, scales, all, kernel.NVTensorScale(amax), wordsByColumns(c, s, d, size, g))
+	amax := absMax(all)
+	codes, scales := grow(&s.codes, size/2), grow(&s.scales, size/nvBlock)
+	quantiseNVFP4(codes, scales, all, nvTensorScale(amax), wordsByColumns(c, s, d, size, g))
 	lowp.E2M1.DecodeScaled(all, codes, 1)
 	to := c.Output("scales").F32()
 	for i := range g.n {
 		lo, hi := g.rows(i)
-		n := blocks(hi-lo, kernel.NVBlock)
+		n := blocks(hi-lo, nvBlock)
 		for j := range d {
-			row := all[j*n*kernel.NVBlock:]
+			row := all[j*n*nvBlock:]
 			for r := lo; r < hi; r++ {
 				c.Output("packed").F32()[r*d+j] = row[r-lo]
 			}
@@ -92,7 +91,7 @@ func runNVColumns(c *device.Call) {
 				to[b*d+j] = lowp.E4M3.Decode(uint32(scales[j*n+b]))
 			}
 		}
-		all, scales, to = all[n*kernel.NVBlock*d:], scales[n*d:], to[n*d:]
+		all, scales, to = all[n*nvBlock*d:], scales[n*d:], to[n*d:]
 	}
 	unused(lowp.E4M3, to)
 	c.Output("global").F32()[0] = amax
@@ -105,7 +104,7 @@ func (s *scratch) transformed(c *device.Call, x []float32, d, size int, g groups
 	at := all
 	for i := range g.n {
 		lo, hi := g.rows(i)
-		wide := blocks(hi-lo, kernel.NVBlock) * kernel.NVBlock
+		wide := blocks(hi-lo, nvBlock) * nvBlock
 		for r := lo; r < hi; r++ {
 			for j, v := range x[r*d:][:d] {
 				at[j*wide+r-lo] = v
@@ -113,15 +112,15 @@ func (s *scratch) transformed(c *device.Call, x []float32, d, size int, g groups
 		}
 		at = at[wide*d:]
 	}
-	kernel.RandomHadamard(y, all, c.Fold("hadamard", kernel.NVBlock))
+	randomHadamard(y, all, c.Fold("hadamard", nvBlock))
 	from, to := all, y
 	for i := range g.n {
 		lo, hi := g.rows(i)
-		wide := blocks(hi-lo, kernel.NVBlock) * kernel.NVBlock
-		if rest := (hi - lo) % kernel.NVBlock; rest > 0 {
+		wide := blocks(hi-lo, nvBlock) * nvBlock
+		if rest := (hi - lo) % nvBlock; rest > 0 {
 			for j := range d {
-				tail := (j+1)*wide - kernel.NVBlock
-				copy(to[tail:][:kernel.NVBlock], from[tail:])
+				tail := (j+1)*wide - nvBlock
+				copy(to[tail:][:nvBlock], from[tail:])
 			}
 		}
 		from, to = from[wide*d:], to[wide*d:]
@@ -139,7 +138,7 @@ func wordsByColumns(c *device.Call, s *scratch, d, size int, g groups) []uint32 
 	at := words
 	for i := range g.n {
 		lo, hi := g.rows(i)
-		wide := blocks(hi-lo, kernel.NVBlock) * kernel.NVBlock
+		wide := blocks(hi-lo, nvBlock) * nvBlock
 		for r := lo; r < hi; r++ {
 			for j, v := range w[r*d:][:d] {
 				at[j*wide+r-lo] = uint32(v)

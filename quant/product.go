@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/nn"
 )
@@ -96,12 +95,12 @@ func Unpack(c *device.Call, name string, way Along, offsets []int32) Unpacked {
 }
 
 func unpack(y []float32, t, scales *device.Tensor, way Along, offsets []int32) {
-	size := kernel.NVBlock
+	size := nvBlock
 	if scales.Format == lowp.E8M0 {
-		size = kernel.MXBlock
+		size = mxBlock
 	}
 	switch {
-	case size == kernel.NVBlock && way&OfWeight != 0:
+	case size == nvBlock && way&OfWeight != 0:
 		unpackSquares(y, t.F32(), scales.F32(), t.Cols(), groupsOf(t, nil))
 	case way&AlongColumns != 0:
 		unpackColumns(y, t.F32(), scales.F32(), t.Cols(), size, groupsOf(t, offsets))
@@ -143,14 +142,14 @@ func unpackColumns(y, codes, scales []float32, cols, size int, g groups) {
 }
 
 func unpackSquares(y, codes, scales []float32, cols int, g groups) {
-	across := blocks(cols, kernel.NVBlock)
+	across := blocks(cols, nvBlock)
 	for i := range g.n {
 		lo, hi := g.rows(i)
 		for r := lo; r < hi; r++ {
-			if r > lo && (r-lo)%kernel.NVBlock == 0 {
+			if r > lo && (r-lo)%nvBlock == 0 {
 				scales = scales[across:]
 			}
-			unpackRows(y[r*cols:][:cols], codes[r*cols:][:cols], scales[:across], cols, kernel.NVBlock)
+			unpackRows(y[r*cols:][:cols], codes[r*cols:][:cols], scales[:across], cols, nvBlock)
 		}
 		if hi > lo {
 			scales = scales[across:]

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/nn"
 )
@@ -67,11 +66,11 @@ func Quantise(p *nn.Param, r *Recipe) {
 		q.Fprop = Packed{Codes: device.NewTensor(lowp.E4M3, shape...), Scales: device.NewTensor(lowp.FP32, e)}
 		q.Dgrad = q.Fprop
 	case MXFP8:
-		q.Fprop = Packed{Codes: device.NewTensor(lowp.E4M3, shape...), Scales: device.NewTensor(lowp.E8M0, under(blocks(d, kernel.MXBlock), f)...)}
-		q.Dgrad = Packed{Codes: device.NewTensor(lowp.E4M3, shape...), Scales: device.NewTensor(lowp.E8M0, under(d, blocks(f, kernel.MXBlock))...)}
+		q.Fprop = Packed{Codes: device.NewTensor(lowp.E4M3, shape...), Scales: device.NewTensor(lowp.E8M0, under(blocks(d, mxBlock), f)...)}
+		q.Dgrad = Packed{Codes: device.NewTensor(lowp.E4M3, shape...), Scales: device.NewTensor(lowp.E8M0, under(d, blocks(f, mxBlock))...)}
 	case NVFP4:
 		q.Fprop = Packed{Codes: device.NewTensor(lowp.E2M1, shape...), Global: device.NewTensor(lowp.FP32, e),
-			Scales: device.NewTensor(lowp.E4M3, under(blocks(d, kernel.NVBlock), blocks(f, kernel.NVBlock))...)}
+			Scales: device.NewTensor(lowp.E4M3, under(blocks(d, nvBlock), blocks(f, nvBlock))...)}
 		q.Dgrad = q.Fprop
 	}
 	if r.Scheme == FP8 && r.History > 0 {
@@ -113,7 +112,7 @@ func Update(d *device.Device, p *nn.Param) {
 	switch q.Scheme {
 	case FP8:
 		if q.W != nil {
-			amax(d, q.names[3], p.Master, q.W, true)
+			countAmax(d, q.names[3], p.Master, q.W, true)
 		}
 		quantiseWeight(d, q.names[0], quantScaled[lowp.E4M3], p, q.Fprop)
 	case MXFP8:
@@ -154,7 +153,7 @@ func (r *Recipe) rule() int {
 func (q *Weight) Activation(d *device.Device, label string, x *device.Tensor) Packed {
 	l := q.of(label)
 	if q.X != nil && d.Phase() != device.Rec { // what a recomputation sees was seen
-		amax(d, l.xAmax, x, q.X, false)
+		countAmax(d, l.xAmax, x, q.X, false)
 	}
 	return q.rows(d, l.x, x, nil, q.X, lowp.E4M3)
 }
@@ -166,7 +165,7 @@ func (q *Weight) Gradient(d *device.Device, label string, dy *device.Tensor) Pac
 		return packedOf(c)
 	}
 	if q.DY != nil {
-		amax(d, l.dyAmax, dy, q.DY, false)
+		countAmax(d, l.dyAmax, dy, q.DY, false)
 	}
 	return q.rows(d, l.dy, dy, q.words(d, l.dyWords, dy), q.DY, lowp.E5M2)
 }
@@ -175,9 +174,9 @@ func (q *Weight) Gradient(d *device.Device, label string, dy *device.Tensor) Pac
 func (q *Weight) rows(d *device.Device, label string, x, words *device.Tensor, delayed *Delayed, fp8 lowp.Format) Packed {
 	switch q.Scheme {
 	case MXFP8:
-		return quantise(d, label, quantMXRows[q.rule()], x, nil, nil, nil, lowp.E4M3, lowp.E8M0, x.Rows(), blocks(x.Cols(), kernel.MXBlock))
+		return quantise(d, label, quantMXRows[q.rule()], x, nil, nil, nil, lowp.E4M3, lowp.E8M0, x.Rows(), blocks(x.Cols(), mxBlock))
 	case NVFP4:
-		return quantise(d, label, quantNVRows, x, nil, words, nil, lowp.E2M1, lowp.E4M3, x.Rows(), blocks(x.Cols(), kernel.NVBlock))
+		return quantise(d, label, quantNVRows, x, nil, words, nil, lowp.E2M1, lowp.E4M3, x.Rows(), blocks(x.Cols(), nvBlock))
 	}
 	var scale *device.Tensor
 	if delayed != nil {
@@ -208,9 +207,9 @@ func (q *Weight) columns(d *device.Device, label string, x, offsets, words *devi
 		return x.Rows()/size + offsets.Len() - 1
 	}
 	if q.Scheme == MXFP8 {
-		return quantise(d, label, quantMXColumns[q.rule()], x, offsets, nil, nil, lowp.E4M3, lowp.E8M0, most(kernel.MXBlock), x.Cols())
+		return quantise(d, label, quantMXColumns[q.rule()], x, offsets, nil, nil, lowp.E4M3, lowp.E8M0, most(mxBlock), x.Cols())
 	}
-	return quantise(d, label, quantNVColumns, x, offsets, words, nil, lowp.E2M1, lowp.E4M3, most(kernel.NVBlock), x.Cols())
+	return quantise(d, label, quantNVColumns, x, offsets, words, nil, lowp.E2M1, lowp.E4M3, most(nvBlock), x.Cols())
 }
 
 func (q *Weight) words(d *device.Device, label string, x *device.Tensor) *device.Tensor {

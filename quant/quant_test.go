@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/nn"
 	"firstbit/rng"
@@ -112,14 +111,14 @@ func TestOperandsAreTheKernels(t *testing.T) {
 	l.run(1)
 	mxRows := func(x *device.Tensor) (codes, scales []byte, y []float32) {
 		codes, scales, y = make([]byte, x.Len()), make([]byte, x.Len()/32), make([]float32, x.Len())
-		kernel.QuantiseMXRows(codes, scales, x.F32(), kernel.MXUp)
-		kernel.DequantiseMXRows(y, codes, scales)
+		quantiseMXRows(codes, scales, x.F32(), mxUp)
+		dequantiseMXRows(y, codes, scales)
 		return
 	}
 	mxColumns := func(x *device.Tensor) (codes, scales []byte, y []float32) {
 		codes, scales, y = make([]byte, x.Len()), make([]byte, x.Len()/32), make([]float32, x.Len())
-		kernel.QuantiseMXColumns(codes, scales, x.F32(), x.Cols(), kernel.MXUp)
-		kernel.DequantiseMXColumns(y, codes, scales, x.Cols())
+		quantiseMXColumns(codes, scales, x.F32(), x.Cols(), mxUp)
+		dequantiseMXColumns(y, codes, scales, x.Cols())
 		return
 	}
 	check := func(call string, codes, scales []byte) {
@@ -160,9 +159,9 @@ func TestOperandsAreTheKernelsFP8(t *testing.T) {
 		x *device.Tensor
 		f lowp.Format
 	}{"fwd l.x.quant": {l.x, lowp.E4M3}, "init w": {l.p.Master, lowp.E4M3}, "bwd l.dy.quant": {l.dy, lowp.E5M2}} {
-		scale, inverse := kernel.CurrentScale(c.f, kernel.Amax(c.x.F32()))
+		scale, inverse := currentScale(c.f, absMax(c.x.F32()))
 		codes := make([]byte, c.x.Len())
-		kernel.QuantiseScaled(c.f, codes, c.x.F32(), scale)
+		quantiseScaled(c.f, codes, c.x.F32(), scale)
 		require.Equal(t, codes, l.seen[call].Output("packed").Bytes(nil), call)
 		require.Equal(t, inverse, l.seen[call].Output("scales").F32()[0], call)
 	}
@@ -180,23 +179,23 @@ func TestOperandsAreTheKernelsNVFP4(t *testing.T) {
 		require.Equal(t, scales, c.Output("scales").Bytes(nil), call)
 		require.Equal(t, amax, c.Output("global").F32()[0], call)
 	}
-	amax := kernel.Amax(l.x.F32())
+	amax := absMax(l.x.F32())
 	codes, scales := make([]byte, rows*in/2), make([]byte, rows*in/16)
-	kernel.QuantiseNVFP4(codes, scales, l.x.F32(), kernel.NVTensorScale(amax), nil)
+	quantiseNVFP4(codes, scales, l.x.F32(), nvTensorScale(amax), nil)
 	check("fwd l.x.quant", codes, scales, amax)
-	amax = kernel.Amax(l.p.Master.F32())
+	amax = absMax(l.p.Master.F32())
 	codes, scales = make([]byte, in*out/2), make([]byte, in*out/256)
-	kernel.QuantiseNVFP4Square(codes, scales, l.p.Master.F32(), out, kernel.NVTensorScale(amax))
+	quantiseNVFP4Square(codes, scales, l.p.Master.F32(), out, nvTensorScale(amax))
 	check("init w", codes, scales, amax)
 
 	// The copy for dW: columns, transformed, quantised as rows of the transpose.
 	xt, y := make([]float32, rows*in), make([]float32, rows*in)
-	kernel.Transpose(xt, l.x.F32(), in)
+	transpose(xt, l.x.F32(), in)
 	l.At(2, 0, device.Bwd)
-	kernel.RandomHadamard(y, xt, l.seen["bwd l.x.quant.dw"].Fold("hadamard", 16))
-	amax = kernel.Amax(y)
+	randomHadamard(y, xt, l.seen["bwd l.x.quant.dw"].Fold("hadamard", 16))
+	amax = absMax(y)
 	codes, scales = make([]byte, rows*in/2), make([]byte, rows*in/16)
-	kernel.QuantiseNVFP4(codes, scales, y, kernel.NVTensorScale(amax), nil)
+	quantiseNVFP4(codes, scales, y, nvTensorScale(amax), nil)
 	c := l.seen["bwd l.x.quant.dw"]
 	require.Equal(t, amax, c.Output("global").F32()[0])
 	of := lowp.E2M1.FromBytes(codes)
@@ -222,9 +221,9 @@ func TestAmaxOfEveryMicrobatch(t *testing.T) {
 		q := Of(l.p)
 		l.At(step, 0, device.Opt)
 		UpdateScales(l.Device, []*Delayed{q.X, q.W, q.DY}, func(_ *device.Device, t *device.Tensor) *device.Tensor { return t })
-		amax := kernel.Amax(l.x.F32())
+		amax := absMax(l.x.F32())
 		require.Equal(t, amax, q.X.History.F32()[3], "the newest")
-		scale, _ := kernel.CurrentScale(lowp.E4M3, amax)
+		scale, _ := currentScale(lowp.E4M3, amax)
 		require.Equal(t, scale, q.X.Scale.F32()[0])
 		require.Zero(t, q.X.Amax.F32()[0])
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // arithmetic are the packages whose numbers must be the same on every machine.
-var arithmetic = []string{"libm", "lowp", "reduce", "rng", "kernel", "moe", "model", "optim"}
+var arithmetic = []string{"libm", "lowp", "reduce", "rng", "kernel", "nn", "quant", "ssm", "moe", "model", "optim"}
 
 // architectures are those whose files are read. A file built for none of them is not seen.
 var architectures = []string{"amd64", "arm64"}

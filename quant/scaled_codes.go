@@ -1,4 +1,4 @@
-package kernel
+package quant
 
 import (
 	"math"
@@ -9,11 +9,11 @@ import (
 // The quantisers read float32 and write codes: one a byte, two a byte of e2m1, the first in the low nibble.
 // Every copy of a tensor is quantised from the tensor itself, never from another copy.
 
-// Amax is the largest magnitude, and NaN if there is a NaN: of magnitudes, larger bits are the
+// absMax is the largest magnitude, and NaN if there is a NaN: of magnitudes, larger bits are the
 // larger number, and those of NaN are the largest.
 //
 // Reduces: elements, by max, which no order changes.
-func Amax(x []float32) float32 {
+func absMax(x []float32) float32 {
 	const magnitude = 1<<31 - 1
 	var a, b, c, d uint32
 	for ; len(x) >= 4; x = x[4:] {
@@ -28,14 +28,14 @@ func Amax(x []float32) float32 {
 	return math.Float32frombits(max(a, b, c, d))
 }
 
-// CurrentScale is the scale of a whole tensor by its own amax, and what undoes it.
+// currentScale is the scale of a whole tensor by its own amax, and what undoes it.
 //
 //	scale = max(f)/amax ;  inverse = 1/scale
 //
 // It is 1 when amax is 0, ∞ or NaN, and the largest float32 when amax is too small for a scale.
 //
 // Source: TransformerEngine, compute_scale_from_amax, without its powers of two.
-func CurrentScale(f lowp.Format, amax float32) (scale, inverse float32) {
+func currentScale(f lowp.Format, amax float32) (scale, inverse float32) {
 	scale = 1
 	if amax > 0 && amax <= math.MaxFloat32 {
 		scale = min(float32(f.Max())/amax, math.MaxFloat32)
@@ -43,7 +43,7 @@ func CurrentScale(f lowp.Format, amax float32) (scale, inverse float32) {
 	return scale, 1 / scale
 }
 
-// DelayedScale is the scale for the next step by the amaxes of the steps so far: history[0] is this
+// delayedScale is the scale for the next step by the amaxes of the steps so far: history[0] is this
 // step's, the rest is older. Then the history moves on: the place of the next step is 0 again.
 //
 //	amax = max(history), or history[0] ;  scale = max(f)·2⁻ᵐᵃʳᵍⁱⁿ/amax ;  inverse = 1/scale
@@ -51,7 +51,7 @@ func CurrentScale(f lowp.Format, amax float32) (scale, inverse float32) {
 // The scale stays what it was when amax is 0, ∞ or NaN. The history and the scale are state of training.
 //
 // Source: TransformerEngine, delayed_scaling.cu.
-func DelayedScale(f lowp.Format, history []float32, was float32, mostRecent bool, margin int) (scale, inverse float32) {
+func delayedScale(f lowp.Format, history []float32, was float32, mostRecent bool, margin int) (scale, inverse float32) {
 	amax := history[0]
 	if !mostRecent {
 		for _, a := range history[1:] {
@@ -73,19 +73,12 @@ func DelayedScale(f lowp.Format, history []float32, was float32, mostRecent bool
 	return scale, 1 / scale
 }
 
-// QuantiseScaled writes the codes of x under one scale: e4m3 forward, e5m2 for gradients.
+// quantiseScaled writes the codes of x under one scale: e4m3 forward, e5m2 for gradients.
 //
 //	code = f(x·scale), to nearest even, saturating
 //
 // Shapes:  x (n) → codes (n).
 // Source:  TransformerEngine, per-tensor scaling.
-func QuantiseScaled(f lowp.Format, codes []byte, x []float32, scale float32) {
+func quantiseScaled(f lowp.Format, codes []byte, x []float32, scale float32) {
 	f.EncodeScaled(codes, x, scale)
-}
-
-// DequantiseScaled is y = value(code)·inverse.
-//
-// Shapes:  codes (n) → y (n).
-func DequantiseScaled(f lowp.Format, y []float32, codes []byte, inverse float32) {
-	f.DecodeScaled(y, codes, inverse)
 }

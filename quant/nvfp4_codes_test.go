@@ -1,4 +1,4 @@
-package kernel
+package quant
 
 import (
 	"bytes"
@@ -8,23 +8,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel"
 	"firstbit/kernel/check"
 	"firstbit/lowp"
 )
 
 func nvOnce(x []float32, words []uint32) (codes, scales []byte, y []float32) {
-	codes, scales, y = make([]byte, len(x)/2), make([]byte, len(x)/NVBlock), make([]float32, len(x))
-	QuantiseNVFP4(codes, scales, x, NVTensorScale(Amax(x)), words)
-	DequantiseNVFP4(y, codes, scales, Amax(x))
+	codes, scales, y = make([]byte, len(x)/2), make([]byte, len(x)/nvBlock), make([]float32, len(x))
+	quantiseNVFP4(codes, scales, x, nvTensorScale(absMax(x)), words)
+	dequantiseNVFP4(y, codes, scales, absMax(x))
 	return
 }
 
 // docs/facts.md, Low precision: the two levels of scales, where a tensor or a block is zero, and where 1/s is past float32.
 func TestNVScales(t *testing.T) {
-	require.Equal(t, float32(2688), NVTensorScale(1))
-	require.Equal(t, float32(1), NVTensorScale(0))
-	require.Equal(t, float32(1), NVTensorScale(inf32))
-	require.Equal(t, float32(math.MaxFloat32), NVTensorScale(0x1p-149))
+	require.Equal(t, float32(2688), nvTensorScale(1))
+	require.Equal(t, float32(1), nvTensorScale(0))
+	require.Equal(t, float32(1), nvTensorScale(inf32))
+	require.Equal(t, float32(math.MaxFloat32), nvTensorScale(0x1p-149))
 	for _, c := range []struct {
 		amax, tensor float32
 		code         byte
@@ -32,7 +33,7 @@ func TestNVScales(t *testing.T) {
 	}{
 		{6, 448, 0x7e, 1}, {6, 1, 0x38, 1}, {0, 448, 0, math.MaxFloat32}, {0x1p-30, 1, 0, math.MaxFloat32}, {12, 448, 0x7e, 1},
 	} {
-		code, factor := NVBlockScale(c.amax, c.tensor)
+		code, factor := nvBlockScale(c.amax, c.tensor)
 		require.Equal(t, c.code, code, "%v %v", c.amax, c.tensor)
 		require.Equal(t, c.factor, factor, "%v %v", c.amax, c.tensor)
 	}
@@ -47,10 +48,10 @@ func TestNVScales(t *testing.T) {
 func TestNVBlockScaleIsNotADivision(t *testing.T) {
 	differ := 0
 	for a := uint32(0x3f80); a < 0x4000; a++ {
-		tensor := NVTensorScale(math.Float32frombits(a << 16))
+		tensor := nvTensorScale(math.Float32frombits(a << 16))
 		for b := uint32(0x3a00); b <= a; b++ {
 			amax := math.Float32frombits(b << 16)
-			code, _ := NVBlockScale(amax, tensor)
+			code, _ := nvBlockScale(amax, tensor)
 			if divided := byte(lowp.E4M3.Encode(float32(float32(amax/6) * tensor))); code != divided {
 				require.Equal(t, divided+1, code)
 				differ++
@@ -58,14 +59,14 @@ func TestNVBlockScaleIsNotADivision(t *testing.T) {
 		}
 	}
 	require.Equal(t, 187, differ, "of 188480: ties, which the reciprocal leaves upwards")
-	code, _ := NVBlockScale(0x1.86p-7, NVTensorScale(1.015625))
+	code, _ := nvBlockScale(0x1.86p-7, nvTensorScale(1.015625))
 	require.EqualValues(t, 0x4b, code)
-	require.EqualValues(t, 0x4a, lowp.E4M3.Encode(float32(0x1.86p-7)/6*NVTensorScale(1.015625)))
-	x := make([]float32, 32*NVBlock)
-	x[0], x[NVBlock] = 1.015625, 0x1.86p-7
+	require.EqualValues(t, 0x4a, lowp.E4M3.Encode(float32(0x1.86p-7)/6*nvTensorScale(1.015625)))
+	x := make([]float32, 32*nvBlock)
+	x[0], x[nvBlock] = 1.015625, 0x1.86p-7
 	_, scales, _ := nvOnce(x, nil)
 	require.EqualValues(t, 0x4b, scales[1])
-	QuantiseNVFP4Square(make([]byte, len(x)/2), scales, x, 2*NVBlock, NVTensorScale(Amax(x)))
+	quantiseNVFP4Square(make([]byte, len(x)/2), scales, x, 2*nvBlock, nvTensorScale(absMax(x)))
 	require.EqualValues(t, 0x4b, scales[1])
 }
 
@@ -77,8 +78,8 @@ func TestNVFactorsAreRoundedAsSaid(t *testing.T) {
 	quotient, divided, regrouped := 0, 0, 0
 	for range 10000 {
 		amax := round(math.Ldexp(1+r.Float64(), r.IntN(12)-6))
-		tensor := round(float64(NVTensorScale(float32(amax * (1 + 3*r.Float64())))))
-		code, factor := NVBlockScale(float32(amax), float32(tensor))
+		tensor := round(float64(nvTensorScale(float32(amax * (1 + 3*r.Float64())))))
+		code, factor := nvBlockScale(float32(amax), float32(tensor))
 		s, inverse := float64(lowp.E4M3.Decode(uint32(code))), round(1/tensor)
 		require.Equal(t, round(1/round(s*inverse)), float64(factor), "%v %v", amax, tensor)
 		if round(round(1/inverse)/s) != float64(factor) {
@@ -103,21 +104,21 @@ func TestNVSquareIsItsOwnTranspose(t *testing.T) {
 	const rows, d = 48, 64
 	x := check.Random(rand.New(rand.NewPCG(7, 6)), rows*d)
 	xt, yt := make([]float32, rows*d), make([]float32, rows*d)
-	Transpose(xt, x, d)
+	transpose(xt, x, d)
 	square := func(x []float32, d int) (scales []byte, y []float32) {
-		codes, scales, y := make([]byte, len(x)/2), make([]byte, len(x)/NVBlock/NVBlock), make([]float32, len(x))
-		QuantiseNVFP4Square(codes, scales, x, d, NVTensorScale(Amax(x)))
-		DequantiseNVFP4Square(y, codes, scales, d, Amax(x))
+		codes, scales, y := make([]byte, len(x)/2), make([]byte, len(x)/nvBlock/nvBlock), make([]float32, len(x))
+		quantiseNVFP4Square(codes, scales, x, d, nvTensorScale(absMax(x)))
+		dequantiseNVFP4Square(y, codes, scales, d, absMax(x))
 		return scales, y
 	}
 	scales, y := square(x, d)
 	tscales, back := square(xt, rows)
-	Transpose(yt, y, d)
+	transpose(yt, y, d)
 	check.SameBits(t, yt, back, "the copy by columns")
-	require.Equal(t, scales[1], tscales[rows/NVBlock])
+	require.Equal(t, scales[1], tscales[rows/nvBlock])
 	_, _, narrow := nvOnce(x, nil)
 	_, _, tnarrow := nvOnce(xt, nil)
-	Transpose(yt, narrow, d)
+	transpose(yt, narrow, d)
 	require.NotEqual(t, yt[:16], tnarrow[:16], "negative control: blocks of 1 by 16")
 }
 
@@ -147,23 +148,23 @@ func TestNVStochasticTakesAWordAnElement(t *testing.T) {
 		}
 	}
 	require.Greater(t, moved, 300)
-	require.Panics(t, func() { QuantiseNVFP4(codes, scales, x, 1, words[:1023]) })
-	require.Panics(t, func() { QuantiseNVFP4(codes, scales, x[:1000], 1, nil) })
+	require.Panics(t, func() { quantiseNVFP4(codes, scales, x, 1, words[:1023]) })
+	require.Panics(t, func() { quantiseNVFP4(codes, scales, x[:1000], 1, nil) })
 }
 
 // Over all words that lie evenly the mean is the number; to nearest it is not.
 func TestNVStochasticIsUnbiased(t *testing.T) {
 	const n = 4096
-	x, words := make([]float32, n*NVBlock), make([]uint32, n*NVBlock)
+	x, words := make([]float32, n*nvBlock), make([]uint32, n*nvBlock)
 	for i := range x {
-		x[i], words[i] = 0.3, uint32(i/NVBlock)<<20
-		if i%NVBlock == 0 {
+		x[i], words[i] = 0.3, uint32(i/nvBlock)<<20
+		if i%nvBlock == 0 {
 			x[i] = 6 // block scale 448, factor 1
 		}
 	}
 	mean := func(y []float32) float64 {
 		sum := 0.0
-		for i := 1; i < len(y); i += NVBlock {
+		for i := 1; i < len(y); i += nvBlock {
 			sum += float64(y[i])
 		}
 		return sum / n
@@ -175,18 +176,18 @@ func TestNVStochasticIsUnbiased(t *testing.T) {
 }
 
 func TestRandomHadamard(t *testing.T) {
-	f := foldOf("seq", NVBlock)
-	var gram [NVBlock * NVBlock]float32
-	h := RowMajor(hadamard[:], NVBlock)
-	MatMulNaive(gram[:], NVBlock, h, h.T(), NVBlock, NVBlock, NVBlock, f)
+	f := foldOf("seq", nvBlock)
+	var gram [nvBlock * nvBlock]float32
+	h := kernel.RowMajor(hadamard[:], nvBlock)
+	kernel.MatMulNaive(gram[:], nvBlock, h, h.T(), nvBlock, nvBlock, nvBlock, f)
 	for i := range gram {
-		require.Equal(t, i%(NVBlock+1) == 0, gram[i] == 1, "orthogonal")
+		require.Equal(t, i%(nvBlock+1) == 0, gram[i] == 1, "orthogonal")
 		require.True(t, gram[i] == 0 || gram[i] == 1)
 	}
 	for i, s := range []float32{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1} {
-		require.Equal(t, s/4, hadamard[i*NVBlock], "docs/facts.md, Low precision: the fixed signs")
-		for j := range NVBlock {
-			require.Equal(t, float32(0.25), max(hadamard[i*NVBlock+j], -hadamard[i*NVBlock+j]))
+		require.Equal(t, s/4, hadamard[i*nvBlock], "docs/facts.md, Low precision: the fixed signs")
+		for j := range nvBlock {
+			require.Equal(t, float32(0.25), max(hadamard[i*nvBlock+j], -hadamard[i*nvBlock+j]))
 		}
 	}
 	// On integers everything is exact: the product of two transformed operands is their product.
@@ -200,21 +201,21 @@ func TestRandomHadamard(t *testing.T) {
 		b[i] = float32(r.IntN(9) - 4)
 	}
 	ra, rb, want, got := make([]float32, m*k), make([]float32, n*k), make([]float32, m*n), make([]float32, m*n)
-	RandomHadamard(ra, a, f)
-	RandomHadamard(rb, b, f)
+	randomHadamard(ra, a, f)
+	randomHadamard(rb, b, f)
 	g := foldOf("seq", k)
-	MatMulNaive(want, n, RowMajor(a, k), RowMajor(b, k).T(), m, n, k, g)
-	MatMulNaive(got, n, RowMajor(ra, k), RowMajor(rb, k).T(), m, n, k, g)
+	kernel.MatMulNaive(want, n, kernel.RowMajor(a, k), kernel.RowMajor(b, k).T(), m, n, k, g)
+	kernel.MatMulNaive(got, n, kernel.RowMajor(ra, k), kernel.RowMajor(rb, k).T(), m, n, k, g)
 	check.SameBits(t, want, got, "the product")
-	MatMulNaive(got, n, RowMajor(ra, k), RowMajor(b, k).T(), m, n, k, g)
+	kernel.MatMulNaive(got, n, kernel.RowMajor(ra, k), kernel.RowMajor(b, k).T(), m, n, k, g)
 	require.NotEqual(t, want, got, "negative control: one operand alone")
 	// An outlier is spread over its block.
-	spike := make([]float32, NVBlock)
+	spike := make([]float32, nvBlock)
 	spike[3] = 16
-	RandomHadamard(spike, append([]float32(nil), spike...), f)
-	require.Equal(t, float32(4), Amax(spike))
-	x, y, z := check.Random(r, 4*NVBlock), make([]float32, 4*NVBlock), make([]float32, 4*NVBlock)
-	RandomHadamard(y, x, f)
-	RandomHadamard(z, x, foldOf("reverse", NVBlock))
+	randomHadamard(spike, append([]float32(nil), spike...), f)
+	require.Equal(t, float32(4), absMax(spike))
+	x, y, z := check.Random(r, 4*nvBlock), make([]float32, 4*nvBlock), make([]float32, 4*nvBlock)
+	randomHadamard(y, x, f)
+	randomHadamard(z, x, foldOf("reverse", nvBlock))
 	require.NotEqual(t, y, z, "the order of its sums is the fold's")
 }

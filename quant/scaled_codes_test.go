@@ -1,4 +1,4 @@
-package kernel
+package quant
 
 import (
 	"bytes"
@@ -52,29 +52,29 @@ func TestQuantisersAreMlDtypes(t *testing.T) {
 		checked++
 	}
 	for _, f := range []lowp.Format{lowp.E4M3, lowp.E5M2} {
-		scale, inverse := CurrentScale(f, Amax(x))
+		scale, inverse := currentScale(f, absMax(x))
 		check(f.String()+".scale", lowp.FP32.AppendBytes(nil, []float32{scale, inverse}))
 		codes := make([]byte, len(x))
-		QuantiseScaled(f, codes, x, scale)
+		quantiseScaled(f, codes, x, scale)
 		check(f.String()+".codes", codes)
 	}
-	for rule, name := range map[MXRule]string{MXUp: "mx.up", MXFloor: "mx.floor"} {
-		codes, scales := make([]byte, len(x)), make([]byte, len(x)/MXBlock)
-		QuantiseMXRows(codes, scales, wild, rule)
+	for rule, name := range map[mxRule]string{mxUp: "mx.up", mxFloor: "mx.floor"} {
+		codes, scales := make([]byte, len(x)), make([]byte, len(x)/mxBlock)
+		quantiseMXRows(codes, scales, wild, rule)
 		check(name+".rows.codes", codes)
 		check(name+".rows.scales", scales)
-		QuantiseMXColumns(codes, scales, wild, d, rule)
+		quantiseMXColumns(codes, scales, wild, d, rule)
 		check(name+".columns.codes", codes)
 		check(name+".columns.scales", scales)
 	}
 	for name, x := range map[string][]float32{"nvfp4.tame": x, "nvfp4.wild": wild} {
-		codes, scales := make([]byte, len(x)/2), make([]byte, len(x)/NVBlock)
-		tensor := NVTensorScale(Amax(x))
-		QuantiseNVFP4(codes, scales, x, tensor, nil)
+		codes, scales := make([]byte, len(x)/2), make([]byte, len(x)/nvBlock)
+		tensor := nvTensorScale(absMax(x))
+		quantiseNVFP4(codes, scales, x, tensor, nil)
 		check(name+".rows.codes", codes)
 		check(name+".rows.scales", scales)
-		scales = scales[:len(scales)/NVBlock]
-		QuantiseNVFP4Square(codes, scales, x, d, tensor)
+		scales = scales[:len(scales)/nvBlock]
+		quantiseNVFP4Square(codes, scales, x, d, tensor)
 		check(name+".square.codes", codes)
 		check(name+".square.scales", scales)
 	}
@@ -89,12 +89,12 @@ func TestAmax(t *testing.T) {
 		for _, v := range x {
 			want = max(want, float32(math.Abs(float64(v))))
 		}
-		require.Equal(t, want, Amax(x))
+		require.Equal(t, want, absMax(x))
 		if n > 0 {
 			x[r.IntN(n)] = -inf32
-			require.Equal(t, inf32, Amax(x))
+			require.Equal(t, inf32, absMax(x))
 			x[r.IntN(n)] = nan32
-			require.True(t, math.IsNaN(float64(Amax(x))))
+			require.True(t, math.IsNaN(float64(absMax(x))))
 		}
 	}
 }
@@ -104,11 +104,11 @@ func TestCurrentScale(t *testing.T) {
 	for _, c := range []struct{ amax, scale float32 }{
 		{448, 1}, {3, float32(448) / 3}, {1e30, float32(448) / 1e30}, {0, 1}, {inf32, 1}, {nan32, 1}, {0x1p-149, math.MaxFloat32},
 	} {
-		scale, inverse := CurrentScale(lowp.E4M3, c.amax)
+		scale, inverse := currentScale(lowp.E4M3, c.amax)
 		require.Equal(t, c.scale, scale, c.amax)
 		require.Equal(t, 1/c.scale, inverse)
 	}
-	scale, _ := CurrentScale(lowp.E5M2, 3)
+	scale, _ := currentScale(lowp.E5M2, 3)
 	require.Equal(t, float32(57344)/3, scale)
 	require.NotEqual(t, float32(0x1p14), scale, "negative control: not cut to a power of two")
 }
@@ -116,37 +116,37 @@ func TestCurrentScale(t *testing.T) {
 // The amax history is state of training: the scale of step t comes from steps before t.
 func TestDelayedScale(t *testing.T) {
 	history := []float32{2, 8, 4, 1} // this step's, then the oldest to the latest
-	scale, inverse := DelayedScale(lowp.E4M3, history, 7, false, 0)
+	scale, inverse := delayedScale(lowp.E4M3, history, 7, false, 0)
 	require.Equal(t, float32(56), scale, "by the largest")
 	require.Equal(t, float32(1)/56, inverse)
 	require.Equal(t, []float32{0, 4, 1, 2}, history)
 	history[0] = 3
-	scale, _ = DelayedScale(lowp.E4M3, history, scale, false, 0)
+	scale, _ = delayedScale(lowp.E4M3, history, scale, false, 0)
 	require.Equal(t, float32(112), scale, "8 has left the window")
 	require.Equal(t, []float32{0, 1, 2, 3}, history)
-	recent, _ := DelayedScale(lowp.E5M2, []float32{2, 8}, 7, true, 1)
+	recent, _ := delayedScale(lowp.E5M2, []float32{2, 8}, 7, true, 1)
 	require.Equal(t, float32(57344/2/2), recent)
 	for _, amax := range []float32{0, inf32, nan32} {
-		was, _ := DelayedScale(lowp.E4M3, []float32{amax}, 7, true, 0)
+		was, _ := delayedScale(lowp.E4M3, []float32{amax}, 7, true, 0)
 		require.Equal(t, float32(7), was, "kept for %v", amax)
 	}
-	passed, _ := DelayedScale(lowp.E4M3, []float32{nan32, 2}, 7, false, 0)
+	passed, _ := delayedScale(lowp.E4M3, []float32{nan32, 2}, 7, false, 0)
 	require.Equal(t, float32(224), passed, "a NaN is passed over where there is a number")
-	third, back := DelayedScale(lowp.E4M3, []float32{3}, 7, true, 0)
+	third, back := delayedScale(lowp.E4M3, []float32{3}, 7, true, 0)
 	require.Equal(t, float32(448)/3, third)
 	require.NotEqual(t, float32(448)*(float32(1)/3), third, "negative control: the quotient is rounded once")
 	require.Equal(t, 1/third, back)
-	tiny, _ := DelayedScale(lowp.E4M3, []float32{0x1p-149}, 7, true, 0)
+	tiny, _ := delayedScale(lowp.E4M3, []float32{0x1p-149}, 7, true, 0)
 	require.Equal(t, float32(math.MaxFloat32), tiny)
 }
 
 func TestScaledRoundTrip(t *testing.T) {
 	x := check.Random(rand.New(rand.NewPCG(9, 9)), 4096)
 	for _, f := range []lowp.Format{lowp.E4M3, lowp.E5M2} {
-		scale, inverse := CurrentScale(f, Amax(x))
+		scale, inverse := currentScale(f, absMax(x))
 		codes, y := make([]byte, len(x)), make([]float32, len(x))
-		QuantiseScaled(f, codes, x, scale)
-		DequantiseScaled(f, y, codes, inverse)
+		quantiseScaled(f, codes, x, scale)
+		dequantiseScaled(f, y, codes, inverse)
 		for i, v := range x {
 			want := float32(f.Round(float32(v*scale)) * inverse)
 			require.Equal(t, math.Float32bits(want), math.Float32bits(y[i]))
