@@ -38,20 +38,16 @@ func (r *Rows) draw(d *device.Device, label string, k *device.Kernel, rate float
 	return mask
 }
 
-// runIndexed fills each row of a mask, column by column, from a stream keyed by (seed, name, scope, step, sample, token).
-func runIndexed(name string, value func(u, rate float64) float64) func(*device.Call) {
+// runIndexed fills each row of a mask from a stream keyed by (seed, name, scope, step, sample, token).
+func runIndexed(name string, value factor) func(*device.Call) {
 	return func(c *device.Call) {
 		r := Rows{Sample: int64(c.Scalar("sample")), Token: int(c.Scalar("token")), Tokens: int(c.Scalar("tokens")), First: int(c.Scalar("first"))}
 		r.Seed = uint64(c.Scalar("seed.high"))<<32 | uint64(c.Scalar("seed.low"))
-		scope, step, rate := rng.HashString(c.Scope), uint64(c.Scalar("step")), c.Scalar("rate")
-		mask, s := c.Output("mask"), rng.New(r.Seed, name)
-		cols := mask.Cols()
-		for i := range mask.Rows() {
-			sample, token := r.at(i)
+		scope, step, s := rng.HashString(c.Scope), uint64(c.Scalar("step")), rng.New(r.Seed, name)
+		value.fill(c, func(row int) *rng.Stream {
+			sample, token := r.at(row)
 			s.Seek(r.Seed, scope, step, sample, token)
-			for j := range cols {
-				mask.Set(i*cols+j, value(s.Float64(), rate))
-			}
-		}
+			return s
+		})
 	}
 }

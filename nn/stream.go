@@ -63,17 +63,33 @@ var (
 	maskIn, maskRate, maskOut = device.Names("before? stream"), device.Names("rate"), device.Names("mask stream before?")
 	indices                   = device.Names("rate seed.high seed.low step sample token tokens first")
 
-	dropoutMask = &maskKernels{
-		stream:  &device.Kernel{Name: "dropout.mask", In: maskIn, Scalars: maskRate, Out: maskOut, Run: runMask(keepOrDrop)},
-		indexed: &device.Kernel{Name: "dropout.indexed", Scalars: indices, Out: device.Names("mask"), Run: runIndexed("dropout", keepOrDrop)}}
-	jitterMask = &maskKernels{
-		stream:  &device.Kernel{Name: "jitter.mask", In: maskIn, Scalars: maskRate, Out: maskOut, Run: runMask(jitter)},
-		indexed: &device.Kernel{Name: "jitter.indexed", Scalars: indices, Out: device.Names("mask"), Run: runIndexed("jitter", jitter)}}
-	mulKernel = &device.Kernel{Name: "mul", In: device.Names("x mask"), Out: device.Names("y"), Run: device.Width(runMul[float32], runMul[float64])}
+	dropoutMask, jitterMask = newMaskKernels("dropout", keepOrDrop), newMaskKernels("jitter", jitter)
+	mulKernel               = &device.Kernel{Name: "mul", In: device.Names("x mask"), Out: device.Names("y"), Run: device.Width(runMul[float32], runMul[float64])}
 )
 
-// maskKernels draw the masks of one kind.
+// maskKernels draw the masks of one kind: from a stream, or from indices.
 type maskKernels struct{ stream, indexed *device.Kernel }
+
+func newMaskKernels(name string, value factor) *maskKernels {
+	return &maskKernels{
+		stream:  &device.Kernel{Name: name + ".mask", In: maskIn, Scalars: maskRate, Out: maskOut, Run: runMask(value)},
+		indexed: &device.Kernel{Name: name + ".indexed", Scalars: indices, Out: device.Names("mask"), Run: runIndexed(name, value)}}
+}
+
+// factor makes an element of a mask of a uniform number.
+type factor func(u, rate float64) float64
+
+// fill draws a mask, row by row, column by column, each row from the stream that is given for it.
+func (f factor) fill(c *device.Call, stream func(row int) *rng.Stream) {
+	mask, rate := c.Output("mask"), c.Scalar("rate")
+	cols := mask.Cols()
+	for i := range mask.Rows() {
+		s := stream(i)
+		for j := range cols {
+			mask.Set(i*cols+j, f(s.Float64(), rate))
+		}
+	}
+}
 
 // Dropout is y = x·mask, an element of the mask being 0 with probability rate, else 1/(1−rate). Without a stream draws are indexed.
 func Dropout(s *Stream, rate float64) *Mask {
@@ -142,7 +158,7 @@ func (m *Mask) multiply(d *device.Device, label string, x *device.Tensor) *devic
 
 // runMask fills a mask, an element a draw: from the stream, which it moves on, or in a recomputation from the copy that the forward made of
 // its state.
-func runMask(value func(u, rate float64) float64) func(*device.Call) {
+func runMask(value factor) func(*device.Call) {
 	return func(c *device.Call) {
 		stream, again := c.Input("stream"), c.ID.Phase == device.Rec
 		from := stream
@@ -152,10 +168,7 @@ func runMask(value func(u, rate float64) float64) func(*device.Call) {
 			copy(c.Output("before").I32(), stream.I32())
 		}
 		s := ReadState("", from)
-		mask, rate := c.Output("mask"), c.Scalar("rate")
-		for i := range mask.Len() {
-			mask.Set(i, value(s.Float64(), rate))
-		}
+		value.fill(c, func(int) *rng.Stream { return s })
 		if !again {
 			WriteState(s, stream)
 		}
