@@ -100,9 +100,6 @@ func misplaced[A argument](a ArgNames, name string, before []A, next int) string
 
 // check panics unless the Call's arguments are those that its Kernel declares.
 func (c *Call) check() {
-	if k := c.Kernel; k.In.list == nil && k.Scalars.list == nil && k.Out.list == nil {
-		return
-	}
 	for _, kind := range []struct{ name, wrong string }{
 		{"input", refuse(c.Kernel.In, c.In)}, {"scalar", refuse(c.Kernel.Scalars, c.Scalars)}, {"output", refuse(c.Kernel.Out, c.Out)},
 	} {
@@ -150,9 +147,12 @@ func (c *Call) Has(name string) bool { return c.Input(name) != nil }
 
 // without panics unless a Call may do without an argument of that name.
 func (a ArgNames) without(k *Kernel, name string) {
-	if i := a.find(name); i < 0 || !a.list[i].absent || a.list[i].many {
-		panic("device: " + k.Name + " asks for " + name + ", which it does not declare as one that may be absent")
+	for i := range a.list {
+		if n := &a.list[i]; n.absent && !n.many && same(n.name, name) {
+			return
+		}
 	}
+	panic("device: " + k.Name + " asks for " + name + ", which it does not declare as one that may be absent")
 }
 
 // In is the storage, at the kernel's width, of the tensor read under a name; nil: the Call does without.

@@ -147,7 +147,7 @@ func TestPhaseNames(t *testing.T) {
 // An order that is not one for what its Call has to add is reported, not run, and does not stop the run.
 func TestOrdersThatDoNotFitAreReported(t *testing.T) {
 	sum := func(plan string, n int) ([]float32, error) {
-		k := &Kernel{Name: "sum", Fixed: reduce.MustPlan(plan)}
+		k := &Kernel{Name: "sum", Out: Names("y"), Fixed: reduce.MustPlan(plan)}
 		dev := New(Options{})
 		dev.At(1, 0, Fwd)
 		c := dev.In("here").Open("y", k)

@@ -87,7 +87,7 @@ func run(t *testing.T, fault string, format lowp.Format) (float64, *Fault) {
 	i := Injector{Faults: []*Fault{f}}
 	dev := device.New(device.Options{}, i.Memory, i.Middleware)
 	dev.At(3, 0, device.Fwd)
-	c := dev.In("a").Open("b", &device.Kernel{Name: "one", Run: func(c *device.Call) {
+	c := dev.In("a").Open("b", &device.Kernel{Name: "one", Out: device.Names("y"), Run: func(c *device.Call) {
 		for i := range c.Out[0].Len() {
 			c.Out[0].Set(i, 1)
 		}

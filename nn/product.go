@@ -70,15 +70,19 @@ func (p Product) Run(dev *device.Device, label string) *device.Tensor {
 	if p.Weight != nil && p.Weight.Quant != nil {
 		return p.Weight.Quant.Multiply(dev, label, p)
 	}
-	return p.Write(p.Open(dev, label))
+	return p.Write(p.Open(dev, label, p.Kernel()))
 }
 
-// Open opens the product's Call, which reads a and b.
-func (p Product) Open(dev *device.Device, label string) *device.Call {
-	k := products[p.Form]
+// Kernel is the kernel of the product of operands as they are.
+func (p Product) Kernel() *device.Kernel {
 	if p.Shards > 0 {
-		k = shardProducts[p.Form]
+		return shardProducts[p.Form]
 	}
+	return products[p.Form]
+}
+
+// Open opens the product's Call of a kernel, which reads a and b.
+func (p Product) Open(dev *device.Device, label string, k *device.Kernel) *device.Call {
 	c := dev.Open(label, k)
 	c.Shards = max(p.Shards, 1)
 	c.Read("a", p.A)
@@ -117,8 +121,7 @@ var (
 		NN: {Name: "matmul", Fixed: inOrder, Sharded: "k", In: operands, Out: result, Run: runProduct(NN)},
 		NT: {Name: "matmul", Fixed: inOrder, Sharded: "k", In: operands, Out: result, Run: runProduct(NT)},
 	}
-	// Quantised operands come with their scales.
-	operands, result = device.Names("a b a.scales? a.global? b.scales? b.global?"), device.Names("y")
+	operands, result = device.Names("a b"), device.Names("y")
 )
 
 func runProduct(f Form) func(*device.Call) {

@@ -29,8 +29,11 @@ func (w *Weight) Multiply(d *device.Device, label string, p nn.Product) *device.
 		a, b = w.ForWeight(d, label, p.A, p.B, nil)
 	}
 	p.A, p.B = a.Codes, b.Codes
-	c := p.Open(d, label)
-	c.Body = quantised[p.Form]
+	k := quantised[p.Form]
+	if p.Shards > 0 {
+		k = shardQuantised[p.Form]
+	}
+	c := p.Open(d, label, k)
 	ReadScales(c, "a", a)
 	ReadScales(c, "b", b)
 	return p.Write(c)
@@ -39,9 +42,7 @@ func (w *Weight) Multiply(d *device.Device, label string, p nn.Product) *device.
 // ReadScales declares the scales of an input.
 func ReadScales(c *device.Call, name string, p Packed) {
 	c.Read(scalesOf[name], p.Scales)
-	if p.Global != nil {
-		c.Read(globalOf[name], p.Global)
-	}
+	c.ReadIf(globalOf[name], p.Global)
 }
 
 // Names of what belongs to an input of packed codes.
@@ -175,11 +176,23 @@ func Rescale(c *device.Call, y []float32, a, b string, expert int) {
 	}
 }
 
-// quantised are the bodies of products on quantised operands, by form.
-var quantised = [...]func(*device.Call){
-	nn.NN: func(c *device.Call) { runQuantised(c, nn.NN, AlongRows, AlongColumns|OfWeight) },
-	nn.NT: func(c *device.Call) { runQuantised(c, nn.NT, AlongRows, AlongRows|OfWeight) },
-	nn.TN: func(c *device.Call) { runQuantised(c, nn.TN, AlongColumns, AlongColumns) },
+// The products of quantised operands, by form, and those whose k tensor parallelism cuts.
+var (
+	quantised = [...]*device.Kernel{
+		nn.NN: ofPacked(nn.Product{Form: nn.NN}, AlongRows, AlongColumns|OfWeight),
+		nn.NT: ofPacked(nn.Product{Form: nn.NT}, AlongRows, AlongRows|OfWeight),
+		nn.TN: ofPacked(nn.Product{Form: nn.TN}, AlongColumns, AlongColumns),
+	}
+	shardQuantised = [...]*device.Kernel{
+		nn.NN: ofPacked(nn.Product{Form: nn.NN, Shards: 1}, AlongRows, AlongColumns|OfWeight),
+		nn.NT: ofPacked(nn.Product{Form: nn.NT, Shards: 1}, AlongRows, AlongRows|OfWeight),
+	}
+)
+
+// ofPacked is a product's kernel for operands with scales, whose blocks lie as said.
+func ofPacked(p nn.Product, wayA, wayB Along) *device.Kernel {
+	return p.Kernel().Taking(device.Names("a b a.scales a.global? b.scales b.global?"), device.ArgNames{},
+		func(c *device.Call) { runQuantised(c, p.Form, wayA, wayB) })
 }
 
 func runQuantised(c *device.Call, f nn.Form, wayA, wayB Along) {

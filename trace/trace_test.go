@@ -17,11 +17,14 @@ import (
 	"firstbit/state"
 )
 
-var doubler = &device.Kernel{Name: "double", Run: func(c *device.Call) {
-	for i, v := range c.In[0].F32() {
-		c.Out[0].F32()[i] = 2 * v
-	}
-}}
+var (
+	doubler = &device.Kernel{Name: "double", In: device.Names("x"), Scalars: device.Names("s?"), Out: device.Names("y"), Run: func(c *device.Call) {
+		for i, v := range c.Input("x").F32() {
+			c.Output("y").F32()[i] = 2 * v
+		}
+	}}
+	shown = &device.Kernel{Name: "value", In: device.Names("value")}
+)
 
 var shower = &device.Kernel{Name: "state", Out: device.Names("value")}
 
@@ -51,7 +54,7 @@ func steps(tr *Tracer, from, to int, seed float32) {
 			in = c.Write("y", lowp.FP32, 2, 3)
 			c.Do()
 		}
-		c := dev.OpenKind(device.Metric, "loss", doubler)
+		c := dev.OpenKind(device.Metric, "loss", shown)
 		c.Read("value", in)
 		c.Body = nil
 		c.Do()

@@ -11,7 +11,7 @@ import (
 	"firstbit/trace"
 )
 
-var kernel = &device.Kernel{Name: "k", Fixed: reduce.MustPlan("n:seq/fp32; tie=low|naive"), Fast: reduce.MustPlan("n:arrival/fp32; tie=low|naive"),
+var kernel = &device.Kernel{Name: "k", Out: device.Names("y"), Fixed: reduce.MustPlan("n:seq/fp32; tie=low|naive"), Fast: reduce.MustPlan("n:arrival/fp32; tie=low|naive"),
 	Parts: []device.Part{{Name: "k.part", Outs: []string{"y"}}}}
 
 func planOf(t *testing.T, tuner *Tuner, step int) string {
@@ -51,7 +51,7 @@ func TestRecipesAndPolicies(t *testing.T) {
 func TestInitialDrawsHaveNothingToChoose(t *testing.T) {
 	tuner := &Tuner{Recipe: "fixed", Policies: []*Policy{policy(t, "wq n:reverse", nil)}}
 	dev := device.New(device.Options{}, tuner.Middleware)
-	for phase, k := range map[device.Phase]*device.Kernel{device.Init: {Name: "normal"}, device.Fwd: kernel} {
+	for phase, k := range map[device.Phase]*device.Kernel{device.Init: {Name: "normal", Out: device.Names("y")}, device.Fwd: kernel} {
 		dev.At(1, 0, phase)
 		c := dev.Open("wq", k)
 		c.Write("y", lowp.FP32, 1)
