@@ -119,34 +119,22 @@ func repeats(a, b string) []string {
 	return nil
 }
 
-// planClass goes by what the plans differ in. Which top-k kernel runs is a matter of ties while each
-// breaks them its own way.
+// differing says in what plans differ, by the class of that.
+var differing = map[reduce.Class]string{
+	reduce.Tuner:    "plans differ",
+	reduce.Topology: "plans differ in where the ranks stand, or in what else there is",
+	reduce.Tie:      "plans differ in how they break ties",
+}
+
+// planClass goes by the items in which plans differ. A plan that cannot be read is a tuner's: a trace may hold any.
 func planClass(a, b string) (string, []string) {
+	class := reduce.Tuner
 	p, errA := reduce.ParsePlan(a)
 	q, errB := reduce.ParsePlan(b)
 	if errA == nil && errB == nil {
-		other := func(name string) bool {
-			v, w := choice(p, name), choice(q, name)
-			return v != "" && w != "" && v != w
-		}
-		switch {
-		case other("tie"), other("fused") && choice(p, "tie") == "native":
-			return "tie", []string{fmt.Sprintf("plans differ in how they break ties: %q and %q", a, b)}
-		case other("ring"), other("communicators"):
-			return "topology", []string{fmt.Sprintf("plans differ in where the ranks stand, or in what else there is: %q and %q", a, b)}
-		}
+		class = reduce.Difference(p, q)
 	}
-	return "tuner", []string{fmt.Sprintf("plans differ: %q and %q", a, b)}
-}
-
-// choice is the value of a plan's choice, empty where it has none: a trace may hold any plan.
-func choice(p reduce.Plan, name string) string {
-	for _, c := range p.Choices() {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	return ""
+	return class.String(), []string{fmt.Sprintf("%s: %q and %q", differing[class], a, b)}
 }
 
 // depends tells whether a plan's bits depend on arrival.

@@ -1,6 +1,7 @@
 package reduce
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -55,7 +56,11 @@ func (p *plan) parseItem(item string, ofKernel bool) error {
 			return errItem
 		}
 	}
-	p.choices = append(p.choices, Choice{name, words[0], words})
+	of := itemOf(name)
+	if ofKernel && !of.lists(words) {
+		return errors.New("is no choice of the table in item.go, or lists other words")
+	}
+	p.choices = append(p.choices, Choice{name, words[0], words, of})
 	return nil
 }
 
@@ -92,7 +97,7 @@ func parseReduction(name, s string) (Reduction, error) {
 	return r, nil
 }
 
-// MustPlan is ParsePlan for constants. A kernel's lists what its choices may be, first what they are
+// MustPlan is ParsePlan for constants. A kernel's lists what its choices may be, of the words of the table in item.go, first what they are
 // unless told otherwise: "sched=static|dynamic". A word without others is the only one; a number may be any.
 func MustPlan(s string) Plan {
 	p, err := parsePlan(s, true)

@@ -32,7 +32,11 @@ func (r Reduction) String() string {
 type Choice struct {
 	Name, Value string
 	words       []string // all that a word may be
+	item        *item
 }
+
+// Varies tells whether the bits depend on arrival through the choice.
+func (c Choice) Varies() bool { return c.item.races != "" && c.Value == c.item.races }
 
 // takes tells what is wrong with another value for the choice.
 func (c Choice) takes(value string) error {
@@ -126,14 +130,22 @@ func (p Plan) Order(name string) Order { return p.Reduction(name).Order }
 
 // Choice is the value of the choice of that name.
 func (p Plan) Choice(name string) string {
+	c := p.choice(name)
+	if c == nil {
+		panic("reduce: the plan has no such choice")
+	}
+	return c.Value
+}
+
+func (p Plan) choice(name string) *Choice {
 	if p.p != nil {
 		for i := range p.p.choices {
 			if p.p.choices[i].Name == name {
-				return p.p.choices[i].Value
+				return &p.p.choices[i]
 			}
 		}
 	}
-	panic("reduce: the plan has no such choice")
+	return nil
 }
 
 // Int is a choice that is a number of at least 1.
@@ -172,12 +184,7 @@ func (p Plan) Varies() bool {
 			return true
 		}
 	}
-	for _, c := range p.p.choices {
-		if c.Value == "dynamic" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.p.choices, Choice.Varies)
 }
 
 // Reductions lists the named sums.

@@ -74,15 +74,15 @@ func TestDrawings(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	p := MustPlan(" k:blocked(64) ; tiles:arrival/bf16/fma; chunk=64;tie=low|high")
+	p := MustPlan(" k:blocked(64) ; tiles:arrival/bf16/fma; chunk=64;tie=low|native")
 	require.Equal(t, "k:blocked(64)/fp32; tiles:arrival/bf16/fma; chunk=64; tie=low", p.String())
 	require.True(t, MustPlan(p.String()).Equal(p))
 	require.Equal(t, 64, p.Int("chunk"))
 	require.Equal(t, "low", p.Choice("tie"))
 	require.True(t, p.Reduction("tiles").FMA)
-	q, err := p.With(MustPlan("tiles:splitk(2,arrival); tie=high"))
+	q, err := p.With(MustPlan("tiles:splitk(2,arrival); tie=native"))
 	require.NoError(t, err)
-	require.Equal(t, "k:blocked(64)/fp32; tiles:splitk(2,arrival)/fp32; chunk=64; tie=high", q.String())
+	require.Equal(t, "k:blocked(64)/fp32; tiles:splitk(2,arrival)/fp32; chunk=64; tie=native", q.String())
 	for _, bad := range []string{"k:nonsense", "k", "=3", "k=", "k:seq/fp7", "k:seq/int32", "k:seq/fp32/fused", "k:seq; k=3", "a b=3", "k=a b", ":seq",
 		"k\nm:seq", "k=a\tb", "k=ä", "k=a=b", "k=a|b", "k:", "k:seq/fp32/fma/fma", "k:seq/fp64", strings.Repeat("x=1;", maxItems+1)} {
 		_, err := ParsePlan(bad)
@@ -90,16 +90,16 @@ func TestPlan(t *testing.T) {
 	}
 	for bad, want := range map[string]string{"m:seq": `no reduction "m"`, "chunk:seq": `no reduction "chunk"`, "k=3": "k=3: is a reduction", "grid=2": `no choice "grid"`,
 		"chunk=big": "chunk=big: must be a number from 1 to", "chunk=0": "must be a number", "chunk=-1": "must be a number", "chunk=016": "must be a number",
-		"tie=lo": "tie=lo: did you mean low? must be low or high", "tie=3": "tie=3: must be low or high", "tie=low|high": "item"} {
+		"tie=lo": "tie=lo: did you mean low? must be low or native", "tie=3": "tie=3: must be low or native", "tie=low|native": "item"} {
 		with, err := ParsePlan(bad)
 		if err == nil {
 			_, err = p.With(with)
 		}
 		require.ErrorContains(t, err, want, bad)
 	}
-	_, err = MustPlan("tie=low").With(MustPlan("tie=high"))
-	require.ErrorContains(t, err, "tie=high: must be low", "a word without others is the only one")
-	for _, bad := range []string{"tie=|low", "tie=low|", "tie=low||high"} {
+	_, err = MustPlan("tie=low").With(MustPlan("tie=native"))
+	require.ErrorContains(t, err, "tie=native: must be low", "a word without others is the only one")
+	for _, bad := range []string{"tie=|low", "tie=low|", "tie=low||native", "tie=low|high", "ties=low", "chunk=whole", "chunk=16|32"} {
 		require.Panics(t, func() { MustPlan(bad) }, bad)
 	}
 	back, err := q.With(MustPlan("tie=low; tiles:arrival/bf16/fma"))

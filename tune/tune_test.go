@@ -11,7 +11,7 @@ import (
 	"firstbit/trace"
 )
 
-var kernel = &device.Kernel{Name: "k", Out: device.Names("y"), Fixed: reduce.MustPlan("n:seq/fp32; tie=low|naive"), Fast: reduce.MustPlan("n:arrival/fp32; tie=low|naive"),
+var kernel = &device.Kernel{Name: "k", Out: device.Names("y"), Fixed: reduce.MustPlan("n:seq/fp32; tie=low|native"), Fast: reduce.MustPlan("n:arrival/fp32; tie=low|native"),
 	Parts: []device.Part{{Name: "k.part", Outs: []string{"y"}}}}
 
 func planOf(t *testing.T, tuner *Tuner, step int) string {
@@ -39,9 +39,9 @@ func TestRecipesAndPolicies(t *testing.T) {
 	reverse := policy(t, "*.part n:reverse", nil)
 	require.Equal(t, "n:reverse/fp32; tie=low", planOf(t, &Tuner{Recipe: "fast", Policies: []*Policy{reverse}}, 1), "a part's name names its Call")
 	require.Equal(t, []int{1, 1}, []int{reverse.Calls, reverse.Hits})
-	later := policy(t, "scope.name tie=naive", trace.Set{{Lo: 2, Hi: 9}})
+	later := policy(t, "scope.name tie=native", trace.Set{{Lo: 2, Hi: 9}})
 	require.Equal(t, "n:seq/fp32; tie=low", planOf(t, &Tuner{Recipe: "fixed", Policies: []*Policy{later}}, 1))
-	require.Equal(t, "n:seq/fp32; tie=naive", planOf(t, &Tuner{Recipe: "fixed", Policies: []*Policy{later}}, 2))
+	require.Equal(t, "n:seq/fp32; tie=native", planOf(t, &Tuner{Recipe: "fixed", Policies: []*Policy{later}}, 2))
 	same := policy(t, "* tie=low", nil)
 	planOf(t, &Tuner{Recipe: "fixed", Policies: []*Policy{same}}, 1)
 	require.Equal(t, []int{1, 0}, []int{same.Calls, same.Hits}, "named, but nothing changed")
@@ -93,7 +93,7 @@ func TestCanonical(t *testing.T) {
 	require.Equal(t, "p:seq/fp32; rows:blocked(1)/bf16/fma; cut=all", plan(k, 8))
 	require.Equal(t, "", plan(&device.Kernel{Name: "none"}, 8))
 	for _, bad := range []*device.Kernel{
-		{Name: "k", Fixed: k.Fixed, Canonical: reduce.MustPlan("cut=some")}, {Name: "k", Fixed: k.Fixed, Canonical: reduce.MustPlan("tokens:seq")},
+		{Name: "k", Fixed: k.Fixed, Canonical: reduce.MustPlan("by=head")}, {Name: "k", Fixed: k.Fixed, Canonical: reduce.MustPlan("tokens:seq")},
 	} {
 		require.Panics(t, func() { plan(bad, 8) })
 	}
