@@ -205,6 +205,9 @@ func execute(c *Call) {
 		if t.f32 != nil && t.Format.Bits() > 8 { // quantisers write codes, which are of the format
 			t.Format.RoundSlice(t.f32)
 		}
+		if c.Kind == State && t.From != "" { // a look at what another wrote
+			continue
+		}
 		if len(c.Out) == 1 {
 			t.From = c.from
 		} else {

@@ -52,6 +52,10 @@ func breaches(records []trace.Record) []breach {
 		for in := range r.In {
 			c.read(i, in)
 		}
+		if r.Kind == "state" && len(r.In) > 0 && r.In[0].From != nil { // a look at what another wrote
+			c.seen(i)
+			continue
+		}
 		for out := range r.Out {
 			c.write(i, out)
 		}
@@ -59,14 +63,27 @@ func breaches(records []trace.Record) []breach {
 	return computed(records, c.found)
 }
 
-// computed leaves out metrics that show what a Call reads later: it is the Call that computes with it.
+// computed leaves out metrics and states that show what a Call reads later: it is the Call that computes with it.
 func computed(records []trace.Record, found []breach) []breach {
-	metric := func(b breach) bool { return records[b.at].Kind == "metric" }
-	read := map[int]bool{}
-	for _, b := range found {
-		read[b.wrote] = read[b.wrote] || !metric(b)
+	shows := func(b breach) bool { return records[b.at].Kind == "metric" || records[b.at].Kind == "state" }
+	type tensor struct {
+		wrote int
+		from  string
 	}
-	return slices.DeleteFunc(found, func(b breach) bool { return metric(b) && read[b.wrote] })
+	of := func(b breach) tensor { return tensor{b.wrote, *records[b.at].In[b.in].From} }
+	read := map[tensor]bool{}
+	for _, b := range found {
+		read[of(b)] = read[of(b)] || !shows(b)
+	}
+	return slices.DeleteFunc(found, func(b breach) bool { return shows(b) && read[of(b)] })
+}
+
+// seen takes what a state record shows for what its producer wrote, where that was not traced.
+func (c *causes) seen(at int) {
+	g := &c.records[at].In[0]
+	if len(c.last[*g.From]) == 0 {
+		c.last[*g.From] = []write{{at, g}}
+	}
 }
 
 func (c *causes) write(at, out int) {
@@ -173,12 +190,8 @@ func brought(r *trace.Record) []trace.Sig {
 		return r.In
 	}
 	from := r.Phase + " " + trace.Path(r.Scope, start)
-	for i := range r.In {
-		if r.In[i].From != nil && *r.In[i].From == from {
-			return r.In[:i]
-		}
-	}
-	return r.In
+	own := func(g trace.Sig) bool { return g.From != nil && *g.From == from }
+	return slices.DeleteFunc(slices.Clone(r.In), own)
 }
 
 // overwritten is an input whose memory a Call's own output took, in one of two runs; nil: none is. Where it does in both it is meant to.

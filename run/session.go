@@ -170,6 +170,7 @@ func (r *session) assemble(j *job, rank parallel.Rank, corpus *data.Corpus) (err
 	r.trainer.Digest = j.Digest || j.Trace.Level > trace.Off
 	if r.tracer != nil {
 		r.trainer.StateAt = r.tracer.WantsState
+		r.trainer.ReadAt = func(step int) bool { return r.tracer.ReadsState(step, j.until()) }
 	}
 	if j.resumed != nil {
 		if err := r.restore(j.resumed, j.whole, rank.Index); err != nil {

@@ -42,6 +42,18 @@ func (s Set) First() int {
 	return lo
 }
 
+// Last is the largest member, or the largest number for everything.
+func (s Set) Last() int {
+	if len(s) == 0 {
+		return math.MaxInt
+	}
+	hi := s[0].Hi
+	for _, r := range s {
+		hi = max(hi, r.Hi)
+	}
+	return hi
+}
+
 // ParseSet reads a list such as 0,3,8-15 or 20-.
 func ParseSet(text string) (Set, error) {
 	var s Set

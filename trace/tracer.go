@@ -92,6 +92,11 @@ func (t *Tracer) WantsState(step int) bool {
 	return t.active && t.Level >= Semantic && step == max(t.Steps.First(), 1)
 }
 
+// ReadsState tells whether the window starts or ends at this step of a run until the last: the fingerprint of all state shows what it read.
+func (t *Tracer) ReadsState(step, last int) bool {
+	return t.WantsState(step) || t.active && t.Level >= Semantic && step == min(t.Steps.Last(), last)
+}
+
 // Middleware records the Calls of the window.
 func (t *Tracer) Middleware(next device.Runner) device.Runner {
 	return func(c *device.Call) {

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	stateKernel  = &device.Kernel{Name: "state", Out: device.Names("value")}
+	stateKernel  = &device.Kernel{Name: "state", In: device.Names("value"), Out: device.Names("value")}
 	digestKernel = &device.Kernel{Name: "value", In: device.Names("*"), Out: device.Names("digest")}
 )
 
@@ -22,6 +22,8 @@ var (
 type shown struct {
 	// StateAt says before which steps every tensor is shown as a state record; nil: none.
 	StateAt func(step int) bool
+	// ReadAt says after which steps the fingerprint of all state shows what it read; nil: after none.
+	ReadAt func(step int) bool
 	// Digest makes every step end with a fingerprint of the whole state.
 	Digest bool
 
@@ -98,16 +100,17 @@ func (t *Trainer) records() {
 	dev := t.dev.In("state")
 	for _, s := range t.States(state.Role.Shown) {
 		c := dev.OpenState(device.State, s, stateKernel)
+		c.Read("value", s.Tensor)
 		c.Update("value", s.Tensor)
 		c.Do()
 	}
 }
 
 // stateDigest is XXH3-128 over the names and digests of all states, shown as a metric record. Where
-// a traced window starts it shows what it read: of what changed after its last Call, nothing else tells.
+// a traced window starts and ends it shows what it read: of what changed after its last Call, nothing else tells.
 func (t *Trainer) stateDigest() string {
 	c := t.dev.OpenKind(device.Metric, "state", digestKernel)
-	if t.showsState() {
+	if t.ReadAt != nil && t.ReadAt(t.step) {
 		for _, s := range t.States(state.Role.Shown) {
 			c.Read(s.Name, s.Tensor)
 		}
