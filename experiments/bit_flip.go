@@ -4,13 +4,15 @@ import "firstbit/train"
 
 // Hardware: one bit, once. Running the step again tells it from software, which would repeat it.
 var bitFlip = &Cause{
-	ID: "bit-flip", Part: "B", Title: "One flipped bit in one element",
-	Symptom:  "one run parts from its twin at one step; nothing the software chose differs",
-	Cause:    "a transient error flips the lowest bit of one element of one output",
-	Diagnose: "the flipped Call: inputs, plan and library equal, one element different, on one rank only",
-	Cure:     "none in software: replay the step; what does not repeat was the machine",
-	Source:   "rerun attribution, as Megatron Core's rerun state machine does it", Layouts: everyAxis,
-	Root: "layers.1.attn.wq", Class: "hardware",
+	About: About{
+		ID: "bit-flip", Part: "B", Title: "One flipped bit in one element",
+		Symptom:  "one run parts from its twin at one step; nothing the software chose differs",
+		Cause:    "a transient error flips the lowest bit of one element of one output",
+		Diagnose: "the flipped Call: inputs, plan and library equal, one element different, on one rank only",
+		Cure:     "none in software: replay the step; what does not repeat was the machine",
+		Source:   "rerun attribution, as Megatron Core's rerun state machine does it", Layouts: everyAxis,
+	},
+	Found:  Found{Root: "layers.1.attn.wq", Class: "hardware"},
 	config: train.Tiny,
 	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"flip@layers.1.attn.wq step=3 elem=1001 bit=4"}}},
 	broken: setting{source: true},

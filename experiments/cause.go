@@ -17,30 +17,13 @@ import (
 
 // Cause is a root cause of lost determinism, as data.
 type Cause struct {
-	ID       string   `json:"id"`
-	Part     string   `json:"part"` // A orders of addition, B choices that are not sums, C state, D what fools the observer
-	Title    string   `json:"title"`
-	Symptom  string   `json:"symptom"`
-	Cause    string   `json:"cause"`
-	Diagnose string   `json:"diagnose"`
-	Cure     string   `json:"cure"`
-	Source   string   `json:"source"`
-	Layouts  []string `json:"layouts"` // where it occurs; it is shown on the first
-
-	// Root is the GLOB of the Call the localiser must name, on scope.name at kernel level, Class
-	// the class it must give.
-	Root, Class string `json:"-"`
-	// verdict is what it must come to; empty: origin.
-	verdict string
-	// also are GLOBs of further Calls that the cause makes a root of, independent of the first.
-	also []string
+	About
+	Found
 
 	config func() train.Config
 	// stop is the step after which a run is saved for those that continue; 0: none does. The runs of the broken pair both
 	// continue. Of the others run A is never stopped.
 	stop int
-	// silent is set where no metric and no step's state ever shows it: it is looked for in what was restored.
-	silent bool
 	// vary is what differs between the two runs of every pair: the source of the fault.
 	vary [2]variation
 	// broken lets the source reach the bits; cured closes that way again while the source
@@ -52,10 +35,36 @@ type Cause struct {
 	harmless []half
 	// quiet are layouts on which the broken pair must be identical.
 	quiet []string
-	// flips is set where at least one route must flip.
-	flips bool
 
 	interrupt <-chan struct{} // of all its runs
+}
+
+// About is what the catalog says of a cause.
+type About struct {
+	ID       string   `json:"id"`
+	Part     string   `json:"part"` // A orders of addition, B choices that are not sums, C state, D what fools the observer
+	Title    string   `json:"title"`
+	Symptom  string   `json:"symptom"`
+	Cause    string   `json:"cause"`
+	Diagnose string   `json:"diagnose"`
+	Cure     string   `json:"cure"`
+	Source   string   `json:"source"`
+	Layouts  []string `json:"layouts"` // where it occurs; it is shown on the first
+}
+
+// Found is what must be found in the pair that a cause makes differ.
+type Found struct {
+	// Root is the GLOB of the Call the localiser must name, on scope.name at kernel level, Class
+	// the class it must give.
+	Root, Class string `json:"-"`
+	// verdict is what it must come to; empty: origin.
+	verdict string
+	// also are GLOBs of further Calls that the cause makes a root of, independent of the first.
+	also []string
+	// silent is set where no metric and no step's state ever shows it: it is looked for in what was restored.
+	silent bool
+	// flips is set where at least one route must flip.
+	flips bool
 }
 
 // variation is what one run of a pair has for itself.

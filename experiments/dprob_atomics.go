@@ -10,13 +10,15 @@ const (
 // Two causes at once: column tiles add into dprob as they arrive, and the dynamic scheduler flips
 // the direction in which a tile is walked. Each fix alone leaves the other.
 var dprobAtomics = &Cause{
-	ID: "dprob-atomics", Part: "A", Title: "Atomic adds in the MoE grouped-GEMM epilogue",
-	Symptom:  "loss curves part after some steps although every input is the same; the first bits differ in the gradient of the routing probability",
-	Cause:    "N-tiles of the epilogue add into dprob[token] in arrival order, and the dynamic scheduler decides whether a tile is walked forward or backward",
-	Diagnose: "grouped_gemm.dprob in the backward: inputs equal, outputs different, the plan depends on arrival",
-	Cure:     "private slots per tile with a fixed tree, and a static scheduler",
-	Source:   "TransformerEngine #3407", Layouts: everyAxis,
-	Root: "*.grouped_gemm.dprob", Class: "arrival",
+	About: About{
+		ID: "dprob-atomics", Part: "A", Title: "Atomic adds in the MoE grouped-GEMM epilogue",
+		Symptom:  "loss curves part after some steps although every input is the same; the first bits differ in the gradient of the routing probability",
+		Cause:    "N-tiles of the epilogue add into dprob[token] in arrival order, and the dynamic scheduler decides whether a tile is walked forward or backward",
+		Diagnose: "grouped_gemm.dprob in the backward: inputs equal, outputs different, the plan depends on arrival",
+		Cure:     "private slots per tile with a fixed tree, and a static scheduler",
+		Source:   "TransformerEngine #3407", Layouts: everyAxis,
+	},
+	Found: Found{Root: "*.grouped_gemm.dprob", Class: "arrival", flips: true},
 	// In bf16, as pretraining runs: a last bit of a master now and then rounds its weight the other way.
 	config: func() train.Config {
 		c := train.Tiny()
@@ -30,5 +32,4 @@ var dprobAtomics = &Cause{
 		{"private slots alone", setting{source: true, plans: []string{"*.grouped_gemm.dprob tiles:arrival/fp32; sched=dynamic", dprobSlots}}},
 		{"static scheduler alone", setting{source: true, plans: []string{"*.grouped_gemm.dprob tiles:arrival/fp32; sched=dynamic", dprobStatic}}},
 	},
-	flips: true,
 }

@@ -23,14 +23,15 @@ var mambaFixed = []string{"*.ssm.d.dw rows:splitk(8,seq)/fp32", "*.ssm.a_log.dw 
 
 // The scan's backward adds atomically in several places; each must be cured.
 var mambaAtomics = &Cause{
-	ID: "mamba-atomics", Part: "A", Title: "Atomic adds in the backward of the state-space scan",
-	Symptom:  "forward passes agree, gradients of the Mamba layers do not, from the first backward on",
-	Cause:    "dB and dC are added over the heads of a group, dA, dD, ddt_bias and the convolution's weight gradient over rows, all in arrival order",
-	Diagnose: "the scan's backward: inputs equal, db and dc different, dx equal; the parameters' gradients are roots of their own",
-	Cure:     "a slot per contribution and a fixed tree over the slots, in every one of them",
-	Source:   "mamba #827, Megatron-LM #6655", Layouts: []string{"dp=1", "cp=2", "pp=2", "ep=2"},
-	Root: "*.ssm.scan.dx", Class: "arrival",
-	also: []string{"*.ssm.d.dw", "*.ssm.a_log.dw", "*.ssm.dt_bias.dw", "*.ssm.conv.dw"},
+	About: About{
+		ID: "mamba-atomics", Part: "A", Title: "Atomic adds in the backward of the state-space scan",
+		Symptom:  "forward passes agree, gradients of the Mamba layers do not, from the first backward on",
+		Cause:    "dB and dC are added over the heads of a group, dA, dD, ddt_bias and the convolution's weight gradient over rows, all in arrival order",
+		Diagnose: "the scan's backward: inputs equal, db and dc different, dx equal; the parameters' gradients are roots of their own",
+		Cure:     "a slot per contribution and a fixed tree over the slots, in every one of them",
+		Source:   "mamba #827, Megatron-LM #6655", Layouts: []string{"dp=1", "cp=2", "pp=2", "ep=2"},
+	},
+	Found: Found{Root: "*.ssm.scan.dx", Class: "arrival", also: []string{"*.ssm.d.dw", "*.ssm.a_log.dw", "*.ssm.dt_bias.dw", "*.ssm.conv.dw"}},
 	config: func() train.Config {
 		c := train.Tiny()
 		c.Model.SSM.Groups = 1 // two contributions are the same either way round
