@@ -195,7 +195,7 @@ type routerState struct{ bias, tokens *device.Tensor }
 // moe builds a mixture-of-experts layer; scope names its Calls, weights its weights and state.
 func (m *Model) moe(scope, weights string) *moe.MoE {
 	c, r := m.MoE, m.rank
-	l := &moe.MoE{Config: c, EP: r.EP(), ETP: r.ETP(), Apart: m.canonical, Overlap: m.overlap, Meanwhile: m.meanwhile}
+	l := &moe.MoE{Config: c, EP: r.EP(), ETP: r.ETP(), Overlap: m.overlap, Meanwhile: m.meanwhile}
 	state := m.states[weights]
 	if state == nil {
 		state = &routerState{device.NewTensor(nn.MasterFormat(m.format), c.Experts), device.NewTensor(lowp.INT32, c.Experts)}

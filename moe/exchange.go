@@ -107,9 +107,13 @@ func (m *MoE) sort(dev *device.Device, counts *device.Tensor, rows int) (offsets
 	return offsets
 }
 
+// apart tells whether the weight gradients of each data rank whose tokens come here are kept apart until the step ends, and sums over tokens
+// are cut by their places in the microbatch: where the uses of the experts' weights are.
+func (m *MoE) apart() bool { return m.Experts.W1.Apart }
+
 // sources is how many data ranks' tokens the owner of an expert sees, where they are kept apart.
 func (m *MoE) sources() int {
-	if !m.Apart {
+	if !m.apart() {
 		return 1
 	}
 	return max(m.EP.Size()*m.ETP.Size()/m.sharers(), 1)

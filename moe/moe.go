@@ -31,9 +31,6 @@ type MoE struct {
 
 	// EP are the ranks with the other experts, ETP those with the other parts of the same experts.
 	EP, ETP parallel.Member
-	// Apart keeps the weight gradients of each data rank whose tokens come here apart until the step ends, and cuts the
-	// sums over tokens by their places in the microbatch.
-	Apart bool
 	// Overlap computes the shared expert of a forward while rows are on their way to the experts.
 	Overlap bool
 	// Meanwhile runs something else: in a forward once the rows have come, before they are read, in a backward while their gradients
@@ -82,7 +79,7 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	if m.spread() {
 		offsets = m.ways(dev, offsets)
 		m.Experts.Order, m.Experts.sources = nil, m.sources()
-		if m.Apart {
+		if m.apart() {
 			m.Experts.tokens, m.Experts.leaves = m.there(dev, "dispatch.tokens", "gather", "", m.tokens(dev, x.Rows())), x.Rows()*m.sharers()
 		}
 	}

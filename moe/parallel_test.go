@@ -105,7 +105,7 @@ func TestWhatKeepsTheBits(t *testing.T) {
 		s.change = change
 		return s.run(t).bits()
 	}
-	together := func(m *MoE) { m.Apart = false }
+	together := func(m *MoE) { m.Experts.W1.Apart, m.Experts.W2.Apart = false, false }
 	for _, layout := range []string{"dp=4,ep=4", "dp=2,tp=2,ep=4"} { // one sum for all sources
 		got := broken(layout, 2, together)
 		require.Equal(t, want["y"], got["y"])
@@ -116,7 +116,8 @@ func TestWhatKeepsTheBits(t *testing.T) {
 	}
 	for _, layout := range []string{"tp=2,ep=2", "cp=2"} { // losses of a rank's own tokens
 		got := broken(layout, 8, func(m *MoE) {
-			m.Router.TP, m.Router.CP, m.Router.Sequence, m.Apart = parallel.Member{}, parallel.Member{}, seqLen/2, false
+			together(m)
+			m.Router.TP, m.Router.CP, m.Router.Sequence = parallel.Member{}, parallel.Member{}, seqLen/2
 		})
 		require.Equal(t, want["y"], got["y"])
 		for _, name := range []string{"aux", "z", "dx", "router.w"} {

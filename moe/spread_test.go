@@ -95,7 +95,7 @@ func random(f lowp.Format, seed uint64, shape ...int) *device.Tensor {
 // build is a rank's layer.
 func (s spread) build(r parallel.Rank) *MoE {
 	c, inner := s.Config, width
-	m := &MoE{Config: c, EP: r.EP(), ETP: r.ETP(), Apart: s.canonical}
+	m := &MoE{Config: c, EP: r.EP(), ETP: r.ETP()}
 	m.Router = Router{Config: c, W: nn.NewParam("router.w", s.format, true, c.Experts, width), Bias: random(nn.MasterFormat(s.format), 3, c.Experts),
 		Tokens: device.NewTensor(lowp.INT32, c.Experts), TP: r.TP(), CP: r.CP(), Batch: s.batch(r.Layout()), Sequence: seqLen}
 	if c.Latent > 0 {
@@ -192,7 +192,7 @@ func (s spread) run(t *testing.T) outcome {
 		dev.At(1, 0, device.Opt)
 		for _, p := range m.Params() {
 			g := p.Grad
-			if s.canonical {
+			if p.Apart {
 				g = nn.Total(dev, p.Name, p.Uses[0])
 			}
 			first := !s.canonical || r.Micro().Index == 0

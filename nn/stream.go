@@ -108,7 +108,7 @@ func keepOrDrop(u, rate float64) float64 {
 	return 1 / (1 - rate)
 }
 
-func jitter(u, rate float64) float64 { return float64((2*u-1)*rate) + 1 }
+func jitter(u, rate float64) float64 { return float64((float64(2*u)-1)*rate) + 1 }
 
 // Forward is y = x·mask, with a mask drawn for the occasion; x itself without a Mask.
 func (m *Mask) Forward(d *device.Device, x *device.Tensor) *device.Tensor {
