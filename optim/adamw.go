@@ -47,7 +47,7 @@ type AdamW struct {
 }
 
 var (
-	sumSquares = &device.Kernel{Name: "sum_squares", In: device.Names("grad"), Out: device.Names("sum"),
+	sumSquaresKernel = &device.Kernel{Name: "sum_squares", In: device.Names("grad"), Out: device.Names("sum"),
 		Fixed: reduce.MustPlan("elements:lanes(8)/fp32"),
 		Run:   device.Width(runSquares[float32], runSquares[float64])}
 	gradNorm = &device.Kernel{Name: "grad_norm", In: device.Names("sum..."), Out: device.Names("norm"), Fixed: reduce.MustPlan("params:seq/fp32"),
@@ -123,7 +123,7 @@ func (a Config) read(c *device.Call, p *nn.Param, norm, master, m, v *device.Ten
 
 func runSquares[T libm.Float](c *device.Call) {
 	g := device.In[T](c, "grad")
-	device.Out[T](c, "sum")[0] = kernel.SumSquares(g, c.Fold("elements", len(g)))
+	device.Out[T](c, "sum")[0] = sumSquares(g, c.Fold("elements", len(g)))
 }
 
 func runNorm[T libm.Float](c *device.Call) {
@@ -140,11 +140,11 @@ func runAdamW[T libm.Float](c *device.Call) {
 	}
 	step := int(c.Scalar("step"))
 	b1, b2 := c.Scalar("beta1"), c.Scalar("beta2")
-	h := kernel.AdamWStep{
+	h := adamWStep{
 		LR: c.Scalar("lr"), Beta1: b1, Beta2: b2, Eps: c.Scalar("eps"), Decay: c.Scalar("decay"),
 		Bias1: 1 - libm.IPow(b1, step), Bias2: 1 - libm.IPow(b2, step), GradScale: coef,
 	}
-	kernel.AdamW(device.Out[T](c, "master"), device.Out[T](c, "m"), device.Out[T](c, "v"), device.In[T](c, "grad"), h)
+	updateAdamW(device.Out[T](c, "master"), device.Out[T](c, "m"), device.Out[T](c, "v"), device.In[T](c, "grad"), h)
 	if w := c.Output("w"); w != nil {
 		w.CopyFrom(c.Output("master"))
 	}

@@ -81,7 +81,7 @@ func (a *AdamW) squares(dev *device.Device) []*device.Tensor {
 		if len(grads) > 1 {
 			grad = pack(dev, b.label+".pack", grads)
 		}
-		c := dev.Open(b.label, sumSquares)
+		c := dev.Open(b.label, sumSquaresKernel)
 		c.Read("grad", grad)
 		a.sums = append(a.sums, c.Write("sum", grad.Format, 1))
 		c.Do()
@@ -109,7 +109,7 @@ func (a *AdamW) exactNorm(dev *device.Device) *device.Tensor {
 			c.Read("grad", grad)
 		}
 	}
-	sum := c.Write("digits", lowp.INT32, kernel.SquareDigits)
+	sum := c.Write("digits", lowp.INT32, squareDigits)
 	c.Do()
 
 	a.rank.All().SumCounts(dev, "all", sum)
@@ -132,7 +132,7 @@ func runRoot[T libm.Float](c *device.Call) {
 func root[T libm.Float](x T) T { return T(math.Sqrt(float64(x))) }
 
 func runExactSquares(c *device.Call) {
-	var s kernel.Squares
+	var s squares
 	for _, grad := range c.Inputs("grad") {
 		s.Add(grad.F32())
 	}
@@ -140,5 +140,5 @@ func runExactSquares(c *device.Call) {
 }
 
 func runExactRoot(c *device.Call) {
-	c.Output("norm").F32()[0] = float32(math.Sqrt(kernel.SumOfSquares(c.Input("digits").I32())))
+	c.Output("norm").F32()[0] = float32(math.Sqrt(sumOfSquares(c.Input("digits").I32())))
 }

@@ -1,4 +1,4 @@
-package kernel
+package optim
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 
 // SquareDigits is the length of an exact sum of squares: digits of 16 bits from the lowest up, then how many of those who
 // added had an infinity, and how many a NaN.
-const SquareDigits = squareInf + 2
+const squareDigits = squareInf + 2
 
 const (
 	digitBits = 16
@@ -20,9 +20,9 @@ const (
 	mostInBin = 1 << 16 // squares of 48 bits that a bin of 64 can hold
 )
 
-// Squares is a sum of squares in fixed point, wide enough that nothing is ever rounded: in whatever order and groups
+// squares is a sum of squares in fixed point, wide enough that nothing is ever rounded: in whatever order and groups
 // squares are added, it is the same number.
-type Squares struct {
+type squares struct {
 	digits   [squareInf]uint64
 	inf, nan bool
 	bins     [256]uint64 // squares of significands, by exponent
@@ -33,7 +33,7 @@ type Squares struct {
 //
 // Shapes: x (n).
 // Reduces: n, exactly.
-func (s *Squares) Add(x []float32) {
+func (s *squares) Add(x []float32) {
 	for len(x) > 0 {
 		n := min(len(x), mostInBin-s.waiting)
 		for _, v := range x[:n] {
@@ -59,7 +59,7 @@ func (s *Squares) Add(x []float32) {
 }
 
 // flush adds the bins to the digits. A value in bin e is m²·2^(2e−300).
-func (s *Squares) flush() {
+func (s *squares) flush() {
 	for e, v := range s.bins {
 		if v == 0 {
 			continue
@@ -85,7 +85,7 @@ func (s *Squares) flush() {
 // Digits writes the sum down. Digits of as many as 2¹⁵ sums may be added as whole numbers, and are those of their sum.
 //
 // Shapes: dst (SquareDigits).
-func (s *Squares) Digits(dst []int32) {
+func (s *squares) Digits(dst []int32) {
 	s.flush()
 	for i, d := range s.digits {
 		dst[i] = int32(d)
@@ -99,10 +99,10 @@ func (s *Squares) Digits(dst []int32) {
 	}
 }
 
-// SumOfSquares is the value that digits, or sums of digits, stand for, rounded once.
+// sumOfSquares is the value that digits, or sums of digits, stand for, rounded once.
 //
 // Shapes: digits (SquareDigits).
-func SumOfSquares(digits []int32) float64 {
+func sumOfSquares(digits []int32) float64 {
 	switch {
 	case digits[squareNaN] > 0:
 		return math.NaN()

@@ -1,4 +1,4 @@
-package kernel
+package optim
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel"
 	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
@@ -27,7 +28,7 @@ func TestSumSquaresIsItsDefinition(t *testing.T) {
 				}
 				f := foldOf(order, n)
 				f.Acc = acc
-				check.SameBits(t, []float32{reduce.MustOrder(order).Tree(n).Sum(squares, acc)}, []float32{SumSquares(x, f)}, "%s of %d", order, n)
+				check.SameBits(t, []float32{reduce.MustOrder(order).Tree(n).Sum(squares, acc)}, []float32{sumSquares(x, f)}, "%s of %d", order, n)
 				if inLanes(f) {
 					fast++
 				}
@@ -36,19 +37,19 @@ func TestSumSquaresIsItsDefinition(t *testing.T) {
 	}
 	require.Positive(t, fast)
 	x := check.Random(r, 500)
-	require.NotEqual(t, SumSquares(x, foldOf("lanes(8)", 500)), SumSquares(x, foldOf("seq", 500)), "negative control")
+	require.NotEqual(t, sumSquares(x, foldOf("lanes(8)", 500)), sumSquares(x, foldOf("seq", 500)), "negative control")
 }
 
 // AdamW in float32 rounds every operation once, in the order written.
 func TestAdamWRounding(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	w, m, v, g := check.Random(r, 50), check.Random(r, 50), check.Random(r, 50), check.Random(r, 50)
-	h := AdamWStep{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1, Bias1: 0.1, Bias2: 0.05, GradScale: 0.3}
+	h := adamWStep{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1, Bias1: 0.1, Bias2: 0.05, GradScale: 0.3}
 	for i := range v {
 		v[i] = v[i] * v[i]
 	}
 	w2, m2, v2 := slices.Clone(w), slices.Clone(m), slices.Clone(v)
-	AdamW(w, m, v, g, h)
+	updateAdamW(w, m, v, g, h)
 	for i := range w {
 		one := adamwOf(w2[i], m2[i], v2[i], g[i], h)
 		check.SameBits(t, one[:], []float32{w[i], m[i], v[i]}, "element %d", i)
@@ -56,7 +57,7 @@ func TestAdamWRounding(t *testing.T) {
 }
 
 // adamwOf is one element, each rounding a statement of its own.
-func adamwOf(w, m, v, g float32, h AdamWStep) [3]float32 {
+func adamwOf(w, m, v, g float32, h adamWStep) [3]float32 {
 	round := func(x float64) float32 { return float32(x) } // one operation on float32 in float64, rounded: exact for + − × ÷ √
 	f := func(x float32) float64 { return float64(x) }
 	g = round(f(g) * f(float32(h.GradScale)))
@@ -74,18 +75,18 @@ func adamwOf(w, m, v, g float32, h AdamWStep) [3]float32 {
 func BenchmarkAdamW(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	w, m, v, g := check.Random(r, 1<<16), make([]float32, 1<<16), make([]float32, 1<<16), check.Random(r, 1<<16)
-	h := AdamWStep{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1, Bias1: 0.1, Bias2: 0.05, GradScale: 1}
-	check.Bytes(b, len(w), func() { AdamW(w, m, v, g, h) })
+	h := adamWStep{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1, Bias1: 0.1, Bias2: 0.05, GradScale: 1}
+	check.Bytes(b, len(w), func() { updateAdamW(w, m, v, g, h) })
 }
 
 func BenchmarkSumSquares(b *testing.B) {
 	x := check.Random(rand.New(rand.NewPCG(1, 1)), 1<<16)
 	for _, order := range []string{"seq", "lanes(8)", "pairwise"} {
 		f := foldOf(order, len(x))
-		b.Run(order, func(b *testing.B) { check.Bytes(b, len(x), func() { SumSquares(x, f) }) })
+		b.Run(order, func(b *testing.B) { check.Bytes(b, len(x), func() { sumSquares(x, f) }) })
 	}
 }
 
 func TestSumSquaresOfAnotherLengthPanics(t *testing.T) {
-	check.AnotherLength(t, inOrder(4), inOrder(3), map[string]func(Fold){"sum of squares": func(f Fold) { SumSquares(check.Ones(4), f) }})
+	check.AnotherLength(t, inOrder(4), inOrder(3), map[string]func(kernel.Fold){"sum of squares": func(f kernel.Fold) { sumSquares(check.Ones(4), f) }})
 }

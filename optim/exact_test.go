@@ -1,4 +1,4 @@
-package kernel
+package optim
 
 import (
 	"math"
@@ -21,19 +21,19 @@ func bigSquares(x []float32) float64 {
 	return f
 }
 
-// over adds in as many parts, whose digits are added as whole numbers.
-func over(parts int, x []float32) float64 {
-	sum := make([]int32, SquareDigits)
-	digits := make([]int32, SquareDigits)
+// squaresOf adds in as many parts, whose digits are added as whole numbers.
+func squaresOf(parts int, x []float32) float64 {
+	sum := make([]int32, squareDigits)
+	digits := make([]int32, squareDigits)
 	for i := range parts {
-		var s Squares
+		var s squares
 		s.Add(x[i*len(x)/parts : (i+1)*len(x)/parts])
 		s.Digits(digits)
 		for j, d := range digits {
 			sum[j] += d
 		}
 	}
-	return SumOfSquares(sum)
+	return sumOfSquares(sum)
 }
 
 func anyFloats(r *rand.Rand, n int, finite func(u uint32) uint32) []float32 {
@@ -65,10 +65,10 @@ func TestSquaresAreExact(t *testing.T) {
 			x := anyFloats(r, 1+r.IntN(60), kind)
 			want := bigSquares(x)
 			for _, parts := range []int{1, 2, 3, 7} {
-				require.Equal(t, want, over(parts, x), "%s: %v", name, x)
+				require.Equal(t, want, squaresOf(parts, x), "%s: %v", name, x)
 			}
 			r.Shuffle(len(x), func(i, j int) { x[i], x[j] = x[j], x[i] })
-			require.Equal(t, want, over(1, x), name)
+			require.Equal(t, want, squaresOf(1, x), name)
 			sum := 0.0
 			for _, v := range x {
 				sum += float64(float64(v) * float64(v))
@@ -90,24 +90,24 @@ func TestSquaresAreRoundedOnce(t *testing.T) {
 		append(one(3), half, half, half, half), append(one(2), 0x1p-26), append(one(2), 0x1p-26, 0x1p-26, 0x1p-100),
 		{0x1.fffffep127, 0x1p-149}, slices.Repeat([]float32{0x1.fffffep127}, 1000),
 	} {
-		require.Equal(t, bigSquares(x), over(1, x), "%v", x[:min(len(x), 5)])
+		require.Equal(t, bigSquares(x), squaresOf(1, x), "%v", x[:min(len(x), 5)])
 	}
-	require.Equal(t, 1.0, over(1, append(one(1), half, half)))
-	require.Equal(t, 1+0x1p-52, over(1, append(one(1), half, half, 0x1p-149)))
+	require.Equal(t, 1.0, squaresOf(1, append(one(1), half, half)))
+	require.Equal(t, 1+0x1p-52, squaresOf(1, append(one(1), half, half, 0x1p-149)))
 }
 
 // More squares than a bin holds, and more sums than a world has ranks.
 func TestManySquares(t *testing.T) {
-	var s Squares
+	var s squares
 	x := slices.Repeat([]float32{0x1.fffffep10}, mostInBin+mostInBin/2+3)
 	s.Add(x[:5])
 	s.Add(x[5:])
-	digits := make([]int32, SquareDigits)
+	digits := make([]int32, squareDigits)
 	s.Digits(digits)
 	n := new(big.Float).SetInt64(int64(len(x)))
 	want, _ := n.Mul(n.SetPrec(200), new(big.Float).SetFloat64(0x1.fffffep10*0x1.fffffep10)).Float64()
-	require.Equal(t, want, SumOfSquares(digits))
-	sum := make([]int32, SquareDigits)
+	require.Equal(t, want, sumOfSquares(digits))
+	sum := make([]int32, squareDigits)
 	for i := range sum[:squareInf] {
 		sum[i] = digitMask << 14 // of 16384 ranks, each the largest digit everywhere
 	}
@@ -119,17 +119,17 @@ func TestManySquares(t *testing.T) {
 	sum[squareInf-1] = 0
 	all.Sub(all, new(big.Float).SetPrec(800).SetMantExp(big.NewFloat(digitMask<<14), digitBits*(squareInf-1)+squareScale))
 	want, _ = all.Float64()
-	require.Equal(t, want, SumOfSquares(sum))
+	require.Equal(t, want, sumOfSquares(sum))
 }
 
 func TestSquaresOfWhatIsNotFinite(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	for _, parts := range []int{1, 2, 3} {
-		require.Equal(t, math.Inf(1), over(parts, []float32{1, -inf, 2}))
-		require.Equal(t, math.Inf(1), over(parts, []float32{inf, -inf, inf}))
-		require.True(t, math.IsNaN(over(parts, []float32{nan, 1, 1})))
-		require.True(t, math.IsNaN(over(parts, []float32{1, -inf, nan})))
-		require.Equal(t, 0.0, over(parts, []float32{0, 0, 0}))
+		require.Equal(t, math.Inf(1), squaresOf(parts, []float32{1, -inf, 2}))
+		require.Equal(t, math.Inf(1), squaresOf(parts, []float32{inf, -inf, inf}))
+		require.True(t, math.IsNaN(squaresOf(parts, []float32{nan, 1, 1})))
+		require.True(t, math.IsNaN(squaresOf(parts, []float32{1, -inf, nan})))
+		require.Equal(t, 0.0, squaresOf(parts, []float32{0, 0, 0}))
 	}
-	require.Equal(t, 0.0, over(1, nil))
+	require.Equal(t, 0.0, squaresOf(1, nil))
 }

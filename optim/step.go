@@ -1,18 +1,19 @@
-package kernel
+package optim
 
 import (
 	"math"
 
+	"firstbit/kernel"
 	"firstbit/libm"
 )
 
-// SumSquares is Σ x².
+// sumSquares is Σ x².
 //
 // Reduces: elements, by f.
-func SumSquares[T libm.Float](x []T, f Fold) T {
-	Need(f, len(x))
-	if !Plain[T](f) || !inLanes(f) {
-		return Dot(f, x, 1, x, 1)
+func sumSquares[T libm.Float](x []T, f kernel.Fold) T {
+	kernel.Need(f, len(x))
+	if !kernel.Plain[T](f) || !inLanes(f) {
+		return kernel.Dot(f, x, 1, x, 1)
 	}
 	partial := squareLanes(x)
 	var stack [lanes]T
@@ -34,7 +35,7 @@ func SumSquares[T libm.Float](x []T, f Fold) T {
 const lanes = 8
 
 // inLanes tells whether the chains of f are the strided lanes, however they are joined.
-func inLanes(f Fold) bool {
+func inLanes(f kernel.Fold) bool {
 	if f.Perm != nil || f.N < lanes || f.Depth > lanes {
 		return false
 	}
@@ -53,7 +54,7 @@ func inLanes(f Fold) bool {
 
 // squareLanes is the sum of squares of each lane, in sequence.
 func squareLanes[T libm.Float](x []T) [lanes]T {
-	z := Negzero[T]()
+	z := kernel.Negzero[T]()
 	a, b, c, d, e, f, g, h := z, z, z, z, z, z, z, z
 	for ; len(x) >= lanes; x = x[lanes:] {
 		a += T(x[0] * x[0])
@@ -72,21 +73,21 @@ func squareLanes[T libm.Float](x []T) [lanes]T {
 	return sums
 }
 
-// AdamWStep is the constants of one update.
-type AdamWStep struct {
+// adamWStep is the constants of one update.
+type adamWStep struct {
 	LR, Beta1, Beta2, Eps, Decay float64
 	Bias1, Bias2                 float64 // 1 − βᵗ
 	GradScale                    float64 // the clipping coefficient
 }
 
-// AdamW updates weights w and moments m, v from gradients g, element by element.
+// updateAdamW updates weights w and moments m, v from gradients g, element by element.
 //
 //	g *= scale ;  w *= 1 − lr·decay
 //	m = β1·m + (1−β1)·g ;  v = β2·v + (1−β2)·g²
 //	w -= lr/bias1·m/(√v/√bias2 + ε)
 //
 // Source: Loshchilov & Hutter 2019, with the decay first, as in PyTorch; the operations' order is ours.
-func AdamW[T libm.Float](w, m, v, g []T, h AdamWStep) {
+func updateAdamW[T libm.Float](w, m, v, g []T, h adamWStep) {
 	b1, c1, b2, c2 := T(h.Beta1), T(1-h.Beta1), T(h.Beta2), T(1-h.Beta2)
 	keep, step := T(1-float64(h.LR*h.Decay)), T(h.LR/h.Bias1)
 	root, eps, scale := T(math.Sqrt(h.Bias2)), T(h.Eps), T(h.GradScale)
