@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,19 @@ func TestListAndTable(t *testing.T) {
 	got, err := readTable(path)
 	require.NoError(t, err)
 	require.Equal(t, rows, got)
+}
+
+// What a mutation replaces stands in its file, once.
+func TestMutationsApply(t *testing.T) {
+	mutants, err := parse(list)
+	require.NoError(t, err)
+	for _, m := range mutants {
+		text, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(m.file)))
+		require.NoError(t, err, m.title)
+		if n := strings.Count(string(text), m.old); n != 1 {
+			t.Errorf("%s: %s has %q %d times", m.title, m.file, m.old, n)
+		}
+	}
 }
 
 func TestParse(t *testing.T) {
