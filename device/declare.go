@@ -191,16 +191,23 @@ func (a ArgNames) run(args []Arg, name string) []Arg {
 	return args[lo:hi]
 }
 
+// find is the tensor of a name; nil: there is none. Nearly always both names are one constant of the program, and no bytes are compared.
 func find(args []Arg, name string) *Tensor {
 	for i := range args {
-		if same(args[i].Name, name) {
+		if identical(args[i].Name, name) {
+			return args[i].Tensor
+		}
+	}
+	for i := range args {
+		if args[i].Name == name {
 			return args[i].Tensor
 		}
 	}
 	return nil
 }
 
-// same is a == b, at once where both are one constant of the program.
-func same(a, b string) bool {
-	return len(a) == len(b) && (unsafe.StringData(a) == unsafe.StringData(b) || a == b)
+func identical(a, b string) bool {
+	return len(a) == len(b) && unsafe.StringData(a) == unsafe.StringData(b)
 }
+
+func same(a, b string) bool { return identical(a, b) || a == b }

@@ -30,8 +30,11 @@ func call(d *Device, step int, in, scalars, out []string) *Call {
 // The door refuses a Call whose arguments are not what its Kernel declares, also at a site whose Calls were as declared before.
 func TestDoorHoldsCallsToTheirKernels(t *testing.T) {
 	type names = []string
-	d := New(Options{})
-	for step, c := range []struct {
+	d, step := New(Options{}), 0
+	run := func(in, scalars, out names) func() {
+		return func() { step++; call(d, step, in, scalars, out) }
+	}
+	for _, c := range []struct {
 		in, scalars, out names
 		wrong            string // empty: nothing
 	}{
@@ -47,15 +50,18 @@ func TestDoorHoldsCallsToTheirKernels(t *testing.T) {
 		{names{"x", "w"}, names{"k"}, names{"y"}, "scalar eps is missing"},
 		{names{"x", "w"}, names{"eps", "k"}, names{"y"}, "scalar k comes too late"},
 		{names{"x", "w"}, names{"eps"}, nil, "output y is missing"},
+		{names{"x", "part", "w"}, names{"k", "eps", "k"}, names{"y", "a"}, "scalar k is given twice"},
+		{names{"x", "part", "w"}, names{"k", "z"}, names{"y", "a"}, "scalar z is not declared"},
+		{names{"x", "part", "w"}, names{"k", "eps"}, names{"b", "y"}, "output b is not declared"},
 		{names{"x", "w"}, names{"eps"}, names{"a", "y"}, "output a is not declared"},
 		{names{"x", "w"}, names{"eps"}, names{"y"}, ""},
 	} {
-		run := func() { call(d, step+1, c.in, c.scalars, c.out) }
+		require.NotPanics(t, run(names{"x", "part", "w"}, names{"k", "eps"}, names{"y", "a"}))
 		if c.wrong == "" {
-			require.NotPanics(t, run, "%v", c)
+			require.NotPanics(t, run(c.in, c.scalars, c.out), "%v", c)
 			continue
 		}
-		require.PanicsWithValue(t, "device: fwd layers.0.picky (picky): "+c.wrong, run)
+		require.PanicsWithValue(t, "device: fwd layers.0.picky (picky): "+c.wrong, run(c.in, c.scalars, c.out))
 	}
 }
 
@@ -82,6 +88,7 @@ func TestArgumentsByName(t *testing.T) {
 	}
 	c = call(d, 2, []string{"x", "w"}, []string{"k", "eps"}, []string{"y"})
 	require.Empty(t, c.Inputs("part"))
+	require.Panics(t, func() { c.Input("part") }, "a list is asked for as one")
 	require.Empty(t, c.Outputs("*"))
 	require.EqualValues(t, 1, c.Scalar("k"))
 }
