@@ -18,14 +18,7 @@ func (m Member) Broadcast(dev *device.Device, label string, root int, x *device.
 	}
 	c.Update("x", x)
 	c.Body = func(c *device.Call) {
-		m.meet(c, func(calls []*device.Call) {
-			from := calls[root].Output("x")
-			each(calls, from.Len(), func(c *device.Call) {
-				if c != calls[root] {
-					c.Output("x").CopyAt(0, from)
-				}
-			})
-		})
+		m.meet(c, func(calls []*device.Call) { hand(calls, root) })
 	}
 	c.Do()
 }

@@ -66,8 +66,7 @@ func (m Member) AllReduce(dev *device.Device, label string, x *device.Tensor) *d
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
 			m.add(calls, 0)
-			sum := calls[0].Output("y")
-			each(calls[1:], sum.Len(), func(c *device.Call) { c.Output("y").CopyAt(0, sum) })
+			hand(calls, 0)
 		})
 	}
 	c.Do()
@@ -84,13 +83,13 @@ func (m Member) SumCounts(dev *device.Device, label string, x *device.Tensor) {
 	c.Update("y", x)
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
-			sum := make([]int32, x.Len())
-			for _, c := range calls {
+			sum := calls[0].Output("y").I32()
+			for _, c := range calls[1:] {
 				for i, v := range c.Input("x").I32() {
 					sum[i] += v
 				}
 			}
-			each(calls, len(sum), func(c *device.Call) { copy(c.Output("y").I32(), sum) })
+			hand(calls, 0)
 		})
 	}
 	c.Do()
@@ -157,7 +156,7 @@ func (m Member) AllGather(dev *device.Device, label string, x []device.Arg, y *d
 				lo, _ := Shard(n, len(calls), i)
 				lay(whole, lo, from.Inputs("*"))
 			}
-			each(calls[1:], n, func(c *device.Call) { c.Whole.CopyAt(0, whole) })
+			hand(calls, 0)
 		})
 		y.Spread()
 	}
@@ -182,6 +181,24 @@ func (m Member) add(calls []*device.Call, outer int) {
 		return
 	}
 	addAll[float32](calls, m, outer)
+}
+
+// hand copies what one of the members has made to all others.
+func hand(calls []*device.Call, from int) {
+	has := made(calls[from])
+	each(calls, has.Len(), func(c *device.Call) {
+		if c != calls[from] {
+			made(c).CopyAt(0, has)
+		}
+	})
+}
+
+// made is what a member has of a collective that leaves all with the same.
+func made(c *device.Call) *device.Tensor {
+	if c.Whole != nil {
+		return c.Whole
+	}
+	return c.Out[0].Tensor
 }
 
 // brought is what a member brings to a collective that adds.

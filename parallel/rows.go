@@ -81,7 +81,7 @@ func (m Member) Gather(dev *device.Device, label string, x *device.Tensor, outer
 					move(whole, (o*len(calls)+i)*run, from.Input("x"), o*run, run)
 				}
 			}
-			each(calls[1:], whole.Len(), func(c *device.Call) { c.Output("y").CopyAt(0, whole) })
+			hand(calls, 0)
 		})
 	}
 	c.Do()
@@ -149,7 +149,7 @@ func (m Member) Largest(dev *device.Device, label string, x *device.Tensor) *dev
 				larger(most.F32(), c.Input("x").F32())
 				larger(most.F64(), c.Input("x").F64())
 			}
-			each(calls[1:], most.Len(), func(c *device.Call) { c.Output("y").CopyAt(0, most) })
+			hand(calls, 0)
 		})
 	}
 	c.Do()
