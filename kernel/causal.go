@@ -77,7 +77,7 @@ func causalRow[T libm.Float](f Fold, dst, w []T, sw int, x Mat[T], lo, hi, perio
 			return
 		}
 		for c := range step.Count {
-			i := f.leaf(step.Start + c*step.Stride)
+			i := f.Leaf(step.Start + c*step.Stride)
 			switch at := i % period; {
 			case at < lo || at >= hi:
 			case plain:

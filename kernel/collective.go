@@ -190,7 +190,7 @@ func (w *walkMembers[T]) flush() {
 func (w *walkMembers[T]) around(acc, spare []T, f Fold) {
 	Fill(acc, Negzero[T]())
 	step := f.Steps[0]
-	row := func(i int) []T { return w.row(f.leaf(step.Start + i*step.Stride)) }
+	row := func(i int) []T { return w.row(f.Leaf(step.Start + i*step.Stride)) }
 	var rows [rowsAtOnce][]T
 	var to [rowsAtOnce]int
 	last := w.from[len(w.from)-1]

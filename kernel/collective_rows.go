@@ -60,7 +60,7 @@ func (w *walkMembers[T]) steps(slots []T, f Fold) {
 					addLeaves(f, slot(top), spare, rows[:k], 0, to)
 					k, to = 0, extend
 				}
-				rows[k] = w.row(f.leaf(s.Start + c*s.Stride))
+				rows[k] = w.row(f.Leaf(s.Start + c*s.Stride))
 				k++
 			}
 		}

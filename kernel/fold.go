@@ -31,8 +31,8 @@ func Plain[T libm.Float](f Fold) bool {
 	return wide || f.Acc == lowp.FP32 && !f.FMA
 }
 
-// leaf is the leaf at a position of the program.
-func (f Fold) leaf(pos int) int {
+// Leaf is the leaf at a position of the program.
+func (f Fold) Leaf(pos int) int {
 	if f.Perm == nil {
 		return pos
 	}
@@ -47,7 +47,7 @@ func (f Fold) visit(do func(pos, leaf int)) {
 			continue
 		}
 		for c := range s.Count {
-			do(pos, f.leaf(s.Start+c*s.Stride))
+			do(pos, f.Leaf(s.Start+c*s.Stride))
 			pos++
 		}
 	}
@@ -108,7 +108,7 @@ func run[T libm.Float](f Fold, step func(acc T, i int) T) T {
 		}
 		acc := Negzero[T]()
 		for c := range s.Count {
-			acc = step(acc, f.leaf(s.Start+c*s.Stride))
+			acc = step(acc, f.Leaf(s.Start+c*s.Stride))
 		}
 		stack = append(stack, acc)
 	}
@@ -165,7 +165,7 @@ func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 	}
 	RunRows(f, dst, func(acc []T, step reduce.Step) {
 		for c := range step.Count {
-			addRow(f, acc, row(f.leaf(step.Start+c*step.Stride)))
+			addRow(f, acc, row(f.Leaf(step.Start+c*step.Stride)))
 		}
 	})
 }

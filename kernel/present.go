@@ -38,7 +38,7 @@ func VisitPresent(f Fold, s reduce.Step, present []int32, do func(i int)) {
 		return
 	}
 	for c := range s.Count {
-		if i, ok := slices.BinarySearch(present, int32(f.leaf(s.Start+c*s.Stride))); ok {
+		if i, ok := slices.BinarySearch(present, int32(f.Leaf(s.Start+c*s.Stride))); ok {
 			do(i)
 		}
 	}

@@ -36,7 +36,7 @@ func (m *Mamba) gateBackward(dev *device.Device, dnormed *device.Tensor) (dy, dz
 	c.Do()
 	nn.Accumulate(dev, "norm.grad", m.Norm, dw)
 
-	c = dev.Open("norm.dx", gatedNormBackward)
+	c = dev.Open("norm.dx", gatedNormBackwardKernel)
 	c.Read("dy", dnormed)
 	c.Read("x", m.y)
 	c.Read("z", m.z)
@@ -67,7 +67,7 @@ func (m *Mamba) scanBackward(dev *device.Device, dy *device.Tensor) (dact, ddt, 
 	c.Do()
 	m.passStateGradient(dev, dbegin)
 
-	c = dev.Open("d.dw", skipBackward)
+	c = dev.Open("d.dw", skipBackwardKernel)
 	c.Read("dy", dy)
 	c.Read("x", m.seq.X)
 	dd := c.Write("dd", m.Skip.Grad.Format, m.Heads)
@@ -77,7 +77,7 @@ func (m *Mamba) scanBackward(dev *device.Device, dy *device.Tensor) (dact, ddt, 
 }
 
 func (m *Mamba) timeStepBackward(dev *device.Device, ddt, dla *device.Tensor) *device.Tensor {
-	c := dev.Open("a_log.dw", decayBackward)
+	c := dev.Open("a_log.dw", decayBackwardKernel)
 	c.Read("dla", dla)
 	c.Read("dt", m.seq.DT)
 	c.Read("a_log", m.ALog.W)
@@ -85,7 +85,7 @@ func (m *Mamba) timeStepBackward(dev *device.Device, ddt, dla *device.Tensor) *d
 	c.Do()
 	nn.Accumulate(dev, "a_log.grad", m.ALog, da)
 
-	c = dev.Open("dt.dx", timeStepBackward)
+	c = dev.Open("dt.dx", timeStepBackwardKernel)
 	c.Read("ddt", ddt)
 	c.Read("dla", dla)
 	c.Read("raw", m.raw)
@@ -104,7 +104,7 @@ func (m *Mamba) timeStepBackward(dev *device.Device, ddt, dla *device.Tensor) *d
 }
 
 func (m *Mamba) convolveBackward(dev *device.Device, dact *device.Tensor) *device.Tensor {
-	c := dev.Open("conv.act.dx", siluBackward)
+	c := dev.Open("conv.act.dx", siluBackwardKernel)
 	c.Read("dy", dact)
 	c.Read("x", m.conv)
 	dconv := c.Write("dx", m.conv.Format, m.conv.Shape()...)

@@ -18,23 +18,23 @@ var (
 		Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runConvolutionWeight[float32], runConvolutionWeight[float64])}
-	silu         = &device.Kernel{Name: "silu", In: device.Names("x"), Out: device.Names("y"), Run: device.Width(runSiLU[float32], runSiLU[float64])}
-	siluBackward = &device.Kernel{Name: "silu.bwd", In: device.Names("dy x"), Out: device.Names("dx"),
+	siluKernel         = &device.Kernel{Name: "silu", In: device.Names("x"), Out: device.Names("y"), Run: device.Width(runSiLU[float32], runSiLU[float64])}
+	siluBackwardKernel = &device.Kernel{Name: "silu.bwd", In: device.Names("dy x"), Out: device.Names("dx"),
 		Run: device.Width(runSiLUBackward[float32], runSiLUBackward[float64])}
 
-	timeStep = &device.Kernel{Name: "time_step", In: device.Names("raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("dt la"),
+	timeStepKernel = &device.Kernel{Name: "time_step", In: device.Names("raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("dt la"),
 		Run: device.Width(runTimeStep[float32], runTimeStep[float64])}
-	timeStepBackward = &device.Kernel{Name: "time_step.bwd", In: device.Names("ddt dla raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("draw"),
+	timeStepBackwardKernel = &device.Kernel{Name: "time_step.bwd", In: device.Names("ddt dla raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("draw"),
 		Run: device.Width(runTimeStepBackward[float32], runTimeStepBackward[float64])}
 	biasBackward = &device.Kernel{Name: "ssd.ddt_bias", In: device.Names("dy"), Out: device.Names("db"),
 		Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runBiasBackward[float32], runBiasBackward[float64])}
-	decayBackward = &device.Kernel{Name: "ssd.dA", In: device.Names("dla dt a_log"), Out: device.Names("da"),
+	decayBackwardKernel = &device.Kernel{Name: "ssd.dA", In: device.Names("dla dt a_log"), Out: device.Names("da"),
 		Fixed: reduce.MustPlan("rows:seq/fp32; coeff=sum|token"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32; coeff=sum|token"), Canonical: reduce.MustPlan("coeff=token"),
 		Run: device.Width(runDecayBackward[float32], runDecayBackward[float64])}
-	skipBackward = &device.Kernel{Name: "ssd.dD", In: device.Names("dy x"), Out: device.Names("dd"),
+	skipBackwardKernel = &device.Kernel{Name: "ssd.dD", In: device.Names("dy x"), Out: device.Names("dd"),
 		Fixed: reduce.MustPlan("p:seq/fp32; rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("p:seq/fp32; rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runSkipBackward[float32], runSkipBackward[float64])}
@@ -51,10 +51,10 @@ var (
 		Canonical: reduce.MustPlan("within=segment"),
 		Run:       device.Width(runScanBackward[float32], runScanBackward[float64])}
 
-	gatedNorm = &device.Kernel{Name: "rmsnorm.gated", In: device.Names("x z w"), Scalars: device.Names("eps"), Out: device.Names("y rstd"),
+	gatedNormKernel = &device.Kernel{Name: "rmsnorm.gated", In: device.Names("x z w"), Scalars: device.Names("eps"), Out: device.Names("y rstd"),
 		Fixed: reduce.MustPlan("d:seq/fp32"),
 		Run:   device.Width(runGatedNorm[float32], runGatedNorm[float64])}
-	gatedNormBackward = &device.Kernel{Name: "rmsnorm.gated.bwd", In: device.Names("dy x z w rstd"), Out: device.Names("dx dz"),
+	gatedNormBackwardKernel = &device.Kernel{Name: "rmsnorm.gated.bwd", In: device.Names("dy x z w rstd"), Out: device.Names("dx dz"),
 		Fixed: reduce.MustPlan("d:seq/fp32"),
 		Run:   device.Width(runGatedNormBackward[float32], runGatedNormBackward[float64])}
 	gatedNormWeight = &device.Kernel{Name: "rmsnorm.gated.wgrad", In: device.Names("dy x z rstd"), Out: device.Names("dw"),
@@ -63,38 +63,38 @@ var (
 		Run:  device.Width(runGatedNormWeight[float32], runGatedNormWeight[float64])}
 )
 
-// convShape rebuilds the extents from what the Call reads.
-func convShape(c *device.Call, x *device.Tensor, taps int) kernel.ConvShape {
+// convShapeOf rebuilds the extents from what the Call reads.
+func convShapeOf(c *device.Call, x *device.Tensor, taps int) convShape {
 	b := int(c.Scalar("batch"))
-	return kernel.ConvShape{B: b, T: x.Rows() / b, C: x.Cols(), K: taps}
+	return convShape{B: b, T: x.Rows() / b, C: x.Cols(), K: taps}
 }
 
 func runConvolution[T libm.Float](c *device.Call) {
 	k := c.Input("w").Cols()
-	kernel.CausalConv(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "before"), device.In[T](c, "w"), device.In[T](c, "bias"), convShape(c, c.Input("x"), k), c.Fold("taps", k))
+	causalConv(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "before"), device.In[T](c, "w"), device.In[T](c, "bias"), convShapeOf(c, c.Input("x"), k), c.Fold("taps", k))
 }
 
 func runConvolutionBackward[T libm.Float](c *device.Call) {
 	k := c.Input("w").Cols()
-	kernel.CausalConvBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "after"), device.In[T](c, "w"), convShape(c, c.Input("dy"), k), c.Fold("taps", k))
+	causalConvBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "after"), device.In[T](c, "w"), convShapeOf(c, c.Input("dy"), k), c.Fold("taps", k))
 }
 
 func runConvolutionWeight[T libm.Float](c *device.Call) {
-	kernel.CausalConvWeightBackward(device.Out[T](c, "dw"), device.Out[T](c, "dbias"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "before"),
-		convShape(c, c.Input("dy"), c.Output("dw").Cols()), c.Fold("rows", c.Input("dy").Rows()))
+	causalConvWeightBackward(device.Out[T](c, "dw"), device.Out[T](c, "dbias"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "before"),
+		convShapeOf(c, c.Input("dy"), c.Output("dw").Cols()), c.Fold("rows", c.Input("dy").Rows()))
 }
 
-func runSiLU[T libm.Float](c *device.Call) { kernel.SiLU(device.Out[T](c, "y"), device.In[T](c, "x")) }
+func runSiLU[T libm.Float](c *device.Call) { silu(device.Out[T](c, "y"), device.In[T](c, "x")) }
 func runSiLUBackward[T libm.Float](c *device.Call) {
-	kernel.SiLUBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "x"))
+	siluBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "x"))
 }
 
 func runTimeStep[T libm.Float](c *device.Call) {
-	kernel.TimeStep(device.Out[T](c, "dt"), device.Out[T](c, "la"), device.In[T](c, "raw"), device.In[T](c, "bias"), device.In[T](c, "a_log"), T(c.Scalar("least")))
+	timeStep(device.Out[T](c, "dt"), device.Out[T](c, "la"), device.In[T](c, "raw"), device.In[T](c, "bias"), device.In[T](c, "a_log"), T(c.Scalar("least")))
 }
 
 func runTimeStepBackward[T libm.Float](c *device.Call) {
-	kernel.TimeStepBackward(device.Out[T](c, "draw"), device.In[T](c, "ddt"), device.In[T](c, "dla"), device.In[T](c, "raw"), device.In[T](c, "bias"), device.In[T](c, "a_log"), T(c.Scalar("least")))
+	timeStepBackward(device.Out[T](c, "draw"), device.In[T](c, "ddt"), device.In[T](c, "dla"), device.In[T](c, "raw"), device.In[T](c, "bias"), device.In[T](c, "a_log"), T(c.Scalar("least")))
 }
 
 func runBiasBackward[T libm.Float](c *device.Call) {
@@ -102,22 +102,22 @@ func runBiasBackward[T libm.Float](c *device.Call) {
 }
 
 func runDecayBackward[T libm.Float](c *device.Call) {
-	backward := kernel.DecayBackward[T]
+	backward := decayBackward[T]
 	if c.Plan.Choice("coeff") == "token" {
-		backward = kernel.DecayBackwardByToken[T]
+		backward = decayBackwardByToken[T]
 	}
 	backward(device.Out[T](c, "da"), device.In[T](c, "dla"), device.In[T](c, "dt"), device.In[T](c, "a_log"), c.Fold("rows", c.Input("dla").Rows()))
 }
 
 func runSkipBackward[T libm.Float](c *device.Call) {
 	x := c.Input("dy")
-	kernel.SkipBackward(device.Out[T](c, "dd"), device.In[T](c, "dy"), device.In[T](c, "x"), c.Fold("p", x.Cols()/c.Output("dd").Len()), c.Fold("rows", x.Rows()))
+	skipBackward(device.Out[T](c, "dd"), device.In[T](c, "dy"), device.In[T](c, "x"), c.Fold("p", x.Cols()/c.Output("dd").Len()), c.Fold("rows", x.Rows()))
 }
 
 // scanShape rebuilds the extents from what the Call reads: x, b, c, dt, la, d.
-func scanShape(c *device.Call) kernel.SSDShape {
+func scanShape(c *device.Call) ssdShape {
 	b, g, h := int(c.Scalar("batch")), int(c.Scalar("groups")), c.Input("d").Len()
-	s := kernel.SSDShape{B: b, T: c.Input("x").Rows() / b, H: h, P: c.Input("x").Cols() / h, G: g, N: c.Input("b").Cols() / g}
+	s := ssdShape{B: b, T: c.Input("x").Rows() / b, H: h, P: c.Input("x").Cols() / h, G: g, N: c.Input("b").Cols() / g}
 	s.Chunk = min(c.Plan.Int("chunk"), s.T)
 	if c.Plan.Choice("within") == "segment" {
 		s.Chunk = min(s.Chunk, max(int(c.Scalar("steps"))/device.Segments, 1))
@@ -127,29 +127,29 @@ func scanShape(c *device.Call) kernel.SSDShape {
 
 func runScan[T libm.Float](c *device.Call) {
 	s := scanShape(c)
-	kernel.SSD(device.Out[T](c, "y"), device.Out[T](c, "last"), device.In[T](c, "x"), device.In[T](c, "b"), device.In[T](c, "c"), device.In[T](c, "dt"), device.In[T](c, "la"), device.In[T](c, "d"), device.In[T](c, "begin"), s,
-		kernel.SSDFolds{N: c.Fold("n", s.N), Steps: func(n int) kernel.Fold { return c.Fold("steps", n) }})
+	ssd(device.Out[T](c, "y"), device.Out[T](c, "last"), device.In[T](c, "x"), device.In[T](c, "b"), device.In[T](c, "c"), device.In[T](c, "dt"), device.In[T](c, "la"), device.In[T](c, "d"), device.In[T](c, "begin"), s,
+		ssdFolds{N: c.Fold("n", s.N), Steps: func(n int) kernel.Fold { return c.Fold("steps", n) }})
 }
 
 func runScanBackward[T libm.Float](c *device.Call) {
 	s := scanShape(c)
-	grad := kernel.SSDGradients[T]{X: device.Out[T](c, "dx"), B: device.Out[T](c, "db"), C: device.Out[T](c, "dc"), DT: device.Out[T](c, "ddt"), LA: device.Out[T](c, "dla"), Begin: device.Out[T](c, "dbegin")}
-	kernel.SSDBackward(grad, device.In[T](c, "dy"), device.In[T](c, "dlast"), device.In[T](c, "x"), device.In[T](c, "b"), device.In[T](c, "c"), device.In[T](c, "dt"), device.In[T](c, "la"), device.In[T](c, "d"), device.In[T](c, "begin"), s,
-		kernel.SSDFolds{N: c.Fold("n", s.N), P: c.Fold("p", s.P), State: c.Fold("state", s.P*s.N), Heads: c.Fold("heads", s.H/s.G),
+	grad := ssdGradients[T]{X: device.Out[T](c, "dx"), B: device.Out[T](c, "db"), C: device.Out[T](c, "dc"), DT: device.Out[T](c, "ddt"), LA: device.Out[T](c, "dla"), Begin: device.Out[T](c, "dbegin")}
+	ssdBackward(grad, device.In[T](c, "dy"), device.In[T](c, "dlast"), device.In[T](c, "x"), device.In[T](c, "b"), device.In[T](c, "c"), device.In[T](c, "dt"), device.In[T](c, "la"), device.In[T](c, "d"), device.In[T](c, "begin"), s,
+		ssdFolds{N: c.Fold("n", s.N), P: c.Fold("p", s.P), State: c.Fold("state", s.P*s.N), Heads: c.Fold("heads", s.H/s.G),
 			Steps: func(n int) kernel.Fold { return c.Fold("steps", n) }})
 }
 
 func runGatedNorm[T libm.Float](c *device.Call) {
 	d := c.Input("x").Cols() / c.Output("rstd").Cols()
-	kernel.GatedNorm(device.Out[T](c, "y"), device.Out[T](c, "rstd"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "w"), d, T(c.Scalar("eps")), c.Fold("d", d))
+	gatedNorm(device.Out[T](c, "y"), device.Out[T](c, "rstd"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "w"), d, T(c.Scalar("eps")), c.Fold("d", d))
 }
 
 func runGatedNormBackward[T libm.Float](c *device.Call) {
 	d := c.Input("dy").Cols() / c.Input("rstd").Cols()
-	kernel.GatedNormBackward(device.Out[T](c, "dx"), device.Out[T](c, "dz"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "w"), device.In[T](c, "rstd"), d, c.Fold("d", d))
+	gatedNormBackward(device.Out[T](c, "dx"), device.Out[T](c, "dz"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "w"), device.In[T](c, "rstd"), d, c.Fold("d", d))
 }
 
 func runGatedNormWeight[T libm.Float](c *device.Call) {
 	d := c.Input("dy").Cols() / c.Input("rstd").Cols()
-	kernel.GatedNormWeightBackward(device.Out[T](c, "dw"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "rstd"), d, c.Fold("rows", c.Input("dy").Rows()))
+	gatedNormWeightBackward(device.Out[T](c, "dw"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "rstd"), d, c.Fold("rows", c.Input("dy").Rows()))
 }

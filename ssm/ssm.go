@@ -72,7 +72,7 @@ func (m *Mamba) convolve(dev *device.Device) {
 	m.conv = c.Write("y", m.xbc.Format, m.xbc.Shape()...)
 	c.Do()
 
-	c = dev.Open("conv.act", silu)
+	c = dev.Open("conv.act", siluKernel)
 	c.Read("x", m.conv)
 	act := c.Write("y", m.conv.Format, m.conv.Shape()...)
 	c.Do()
@@ -84,7 +84,7 @@ func (m *Mamba) convolve(dev *device.Device) {
 
 func (m *Mamba) timeStep(dev *device.Device) {
 	f := nn.MasterFormat(m.in.Format)
-	c := dev.Open("dt", timeStep)
+	c := dev.Open("dt", timeStepKernel)
 	c.Read("raw", m.raw)
 	c.Read("bias", m.DTBias.W)
 	c.Read("a_log", m.ALog.W)
@@ -134,7 +134,7 @@ func (s *Sequence) read(c *device.Call) {
 
 // gate is norm(y·silu(z)).
 func (m *Mamba) gate(dev *device.Device) {
-	c := dev.Open("norm", gatedNorm)
+	c := dev.Open("norm", gatedNormKernel)
 	c.Read("x", m.y)
 	c.Read("z", m.z)
 	c.Read("w", m.Norm.W)

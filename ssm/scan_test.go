@@ -1,4 +1,4 @@
-package kernel
+package ssm
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel"
 	"firstbit/kernel/check"
 	"firstbit/libm"
 	"firstbit/lowp"
@@ -16,16 +17,16 @@ import (
 
 // ssdCase is a scan with its data.
 type ssdCase[T libm.Float] struct {
-	SSDShape
+	ssdShape
 	x, b, c, dt, la, d []T
 	begin              []T // nil: none
 	y, last            []T
 }
 
-func newSSDCase(s SSDShape) *ssdCase[float64] {
+func newSSDCase(s ssdShape) *ssdCase[float64] {
 	r := rand.New(rand.NewPCG(5, 5))
 	rows := s.B * s.T
-	k := &ssdCase[float64]{SSDShape: s, x: check.Normal(r, rows*s.H*s.P), b: check.Normal(r, rows*s.G*s.N), c: check.Normal(r, rows*s.G*s.N),
+	k := &ssdCase[float64]{ssdShape: s, x: check.Normal(r, rows*s.H*s.P), b: check.Normal(r, rows*s.G*s.N), c: check.Normal(r, rows*s.G*s.N),
 		dt: check.Normal(r, rows*s.H), la: check.Normal(r, rows*s.H), d: check.Normal(r, s.H), y: make([]float64, rows*s.H*s.P)}
 	for i := range k.dt {
 		k.dt[i], k.la[i] = 0.1+math.Abs(k.dt[i]), -math.Abs(k.la[i])
@@ -34,27 +35,27 @@ func newSSDCase(s SSDShape) *ssdCase[float64] {
 	return k
 }
 
-func (k *ssdCase[T]) run(f SSDFolds) {
-	SSD(k.y, k.last, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, k.SSDShape, f)
+func (k *ssdCase[T]) run(f ssdFolds) {
+	ssd(k.y, k.last, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, k.ssdShape, f)
 }
 
-func ssdFolds(s SSDShape, order string) SSDFolds {
-	return SSDFolds{N: foldOf(order, s.N), P: foldOf(order, s.P), State: foldOf(order, s.P*s.N), Heads: foldOf(order, s.H/s.G),
-		Steps: func(n int) Fold { return foldOf(order, n) }}
+func allFolds(s ssdShape, order string) ssdFolds {
+	return ssdFolds{N: foldOf(order, s.N), P: foldOf(order, s.P), State: foldOf(order, s.P*s.N), Heads: foldOf(order, s.H/s.G),
+		Steps: func(n int) kernel.Fold { return foldOf(order, n) }}
 }
 
 // The chunked scan is the recurrence, for every chunk size, whatever the order of its sums.
 func TestChunkedScanIsTheRecurrence(t *testing.T) {
-	s := SSDShape{B: 2, T: 13, H: 4, P: 3, G: 2, N: 5}
+	s := ssdShape{B: 2, T: 13, H: 4, P: 3, G: 2, N: 5}
 	for s.Chunk = 1; s.Chunk <= s.T+1; s.Chunk++ {
 		k := newSSDCase(s)
 		if s.Chunk%2 == 0 {
 			k.begin = check.Normal(rand.New(rand.NewPCG(6, 6)), len(k.last))
 		}
 		want, last := make([]float64, len(k.y)), make([]float64, s.B*s.H*s.P*s.N)
-		SSDNaive(want, last, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, s)
+		ssdNaive(want, last, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, s)
 		for _, order := range []string{"seq", "reverse", "pairwise", "splitk(3)"} {
-			k.run(ssdFolds(s, order))
+			k.run(allFolds(s, order))
 			for i := range want {
 				require.InDelta(t, want[i], k.y[i], 1e-10, "chunk %d by %s, y[%d]", s.Chunk, order, i)
 			}
@@ -63,7 +64,7 @@ func TestChunkedScanIsTheRecurrence(t *testing.T) {
 			}
 		}
 		k.la[5*s.H] *= 1.001 // negative control; the first step has nothing to decay
-		k.run(ssdFolds(s, "seq"))
+		k.run(allFolds(s, "seq"))
 		worst := 0.0
 		for i := range want {
 			worst = max(worst, math.Abs(want[i]-k.y[i]))
@@ -91,13 +92,13 @@ func stateTree(t, chunk int, order reduce.Order) reduce.Tree {
 func TestStateSumByItsPlan(t *testing.T) {
 	for _, order := range []string{"seq", "reverse", "pairwise", "lanes(4)", "splitk(3)", "perm(7)"} {
 		for _, chunk := range []int{1, 4, 5, 16, 19} {
-			s := SSDShape{B: 1, T: 19, H: 1, P: 1, G: 1, N: 1, Chunk: chunk}
-			f := ssdFolds(s, order)
+			s := ssdShape{B: 1, T: 19, H: 1, P: 1, G: 1, N: 1, Chunk: chunk}
+			f := allFolds(s, order)
 			f.N, f.P, f.State, f.Heads = inOrder(1), inOrder(1), inOrder(1), inOrder(1)
 			want := stateTree(s.T, chunk, reduce.MustOrder(order))
 			last := func(x []float32) float32 {
 				y, state, one, zero := make([]float32, s.T), make([]float32, 1), check.Ones(s.T), make([]float32, s.T)
-				SSD(y, state, x, one, one, one, zero, []float32{0}, nil, s, f)
+				ssd(y, state, x, one, one, one, zero, []float32{0}, nil, s, f)
 				return state[0]
 			}
 			check.Order(t, fmt.Sprintf("state by %s in chunks of %d", order, chunk), s.T, want, lowp.FP32, last)
@@ -117,37 +118,37 @@ func TestSSDGradients(t *testing.T) {
 
 func checkSSDGradients(t *testing.T, chunk int, part bool) {
 	t.Helper()
-	s := SSDShape{B: 2, T: 7, H: 4, P: 3, G: 2, N: 2, Chunk: chunk}
+	s := ssdShape{B: 2, T: 7, H: 4, P: 3, G: 2, N: 2, Chunk: chunk}
 	k := newSSDCase(s)
-	f := ssdFolds(s, "pairwise")
+	f := allFolds(s, "pairwise")
 	forward := func() []float64 { k.run(f); return k.y }
 	if part {
 		k.begin = check.Normal(rand.New(rand.NewPCG(6, 6)), len(k.last))
 		forward = func() []float64 { k.run(f); return append(append([]float64(nil), k.y...), k.last...) }
 	}
-	gradOf := func(pick func(SSDGradients[float64]) []float64) func(dy []float64) []float64 {
+	gradOf := func(pick func(ssdGradients[float64]) []float64) func(dy []float64) []float64 {
 		return func(dy []float64) []float64 {
-			g := SSDGradients[float64]{X: make([]float64, len(k.x)), B: make([]float64, len(k.b)), C: make([]float64, len(k.c)),
+			g := ssdGradients[float64]{X: make([]float64, len(k.x)), B: make([]float64, len(k.b)), C: make([]float64, len(k.c)),
 				DT: make([]float64, len(k.dt)), LA: make([]float64, len(k.la)), Begin: make([]float64, len(k.begin))}
 			var dlast []float64
 			if part {
 				dlast = dy[len(k.y):]
 			}
-			SSDBackward(g, dy[:len(k.y)], dlast, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, s, f)
+			ssdBackward(g, dy[:len(k.y)], dlast, k.x, k.b, k.c, k.dt, k.la, k.d, k.begin, s, f)
 			return pick(g)
 		}
 	}
-	check.Gradient(t, "dx", k.x, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.X }))
-	check.Gradient(t, "db", k.b, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.B }))
-	check.Gradient(t, "dc", k.c, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.C }))
-	check.Gradient(t, "ddt", k.dt, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.DT }))
-	check.Gradient(t, "dla", k.la, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.LA }))
+	check.Gradient(t, "dx", k.x, forward, gradOf(func(g ssdGradients[float64]) []float64 { return g.X }))
+	check.Gradient(t, "db", k.b, forward, gradOf(func(g ssdGradients[float64]) []float64 { return g.B }))
+	check.Gradient(t, "dc", k.c, forward, gradOf(func(g ssdGradients[float64]) []float64 { return g.C }))
+	check.Gradient(t, "ddt", k.dt, forward, gradOf(func(g ssdGradients[float64]) []float64 { return g.DT }))
+	check.Gradient(t, "dla", k.la, forward, gradOf(func(g ssdGradients[float64]) []float64 { return g.LA }))
 	if part {
-		check.Gradient(t, "dbegin", k.begin, forward, gradOf(func(g SSDGradients[float64]) []float64 { return g.Begin }))
+		check.Gradient(t, "dbegin", k.begin, forward, gradOf(func(g ssdGradients[float64]) []float64 { return g.Begin }))
 	}
 	check.Gradient(t, "dd", k.d, forward, func(dy []float64) []float64 {
 		dd := make([]float64, s.H)
-		SkipBackward(dd, dy[:len(k.y)], k.x, inOrder(s.P), inOrder(s.B*s.T))
+		skipBackward(dd, dy[:len(k.y)], k.x, inOrder(s.P), inOrder(s.B*s.T))
 		return dd
 	})
 }

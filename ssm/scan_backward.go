@@ -1,12 +1,15 @@
-package kernel
+package ssm
 
-import "firstbit/libm"
+import (
+	"firstbit/kernel"
+	"firstbit/libm"
+)
 
-// SSDGradients are what SSDBackward writes, in the shapes of what they are the gradients of. Begin is written where there is
+// ssdGradients are what ssdBackward writes, in the shapes of what they are the gradients of. Begin is written where there is
 // a state to begin with.
-type SSDGradients[T libm.Float] struct{ X, B, C, DT, LA, Begin []T }
+type ssdGradients[T libm.Float] struct{ X, B, C, DT, LA, Begin []T }
 
-// SSDBackward is the gradients of everything SSD reads but d (see SkipBackward).
+// ssdBackward is the gradients of everything ssd reads but d (see skipBackward).
 //
 // With u = dt·x, W_ts = (c_t·b_s)·exp(a_t − a_s), S the state before the chunk, dS′ the gradient of
 // the one after it, r_s = exp(a_end − a_s), e_t = exp(a_t), q = exp(a_end):
@@ -23,13 +26,13 @@ type SSDGradients[T libm.Float] struct{ X, B, C, DT, LA, Begin []T }
 // The states are computed again, by the chunk size given here. Where the steps are a part of a sequence and others follow,
 // dlast is the gradient of the state after them; else nil.
 //
-// Shapes:  dy (B·T,H·P), dlast (B,H,P,N); the rest as in SSD.
+// Shapes:  dy (B·T,H·P), dlast (B,H,P,N); the rest as in ssd.
 // Reduces: P, N, the steps of a chunk, the elements of a state; the heads of a group into db and dc.
-func SSDBackward[T libm.Float](grad SSDGradients[T], dy, dlast, x, b, c, dt, la, d, begin []T, s SSDShape, f SSDFolds) {
-	Need(f.N, s.N)
-	Need(f.P, s.P)
-	Need(f.State, s.P*s.N)
-	w := &scanBackward[T]{scan: newScan(x, b, c, dt, la, s, f)}
+func ssdBackward[T libm.Float](grad ssdGradients[T], dy, dlast, x, b, c, dt, la, d, begin []T, s ssdShape, f ssdFolds) {
+	kernel.Need(f.N, s.N)
+	kernel.Need(f.P, s.P)
+	kernel.Need(f.State, s.P*s.N)
+	w := &backScanner[T]{scanner: newScan(x, b, c, dt, la, s, f)}
 	w.allocate()
 	defer w.release()
 	rows, per, size := s.B*s.T, s.H/s.G, s.H/s.G*s.P*s.N
@@ -59,27 +62,27 @@ func SSDBackward[T libm.Float](grad SSDGradients[T], dy, dlast, x, b, c, dt, la,
 		}
 	}
 	for i := range rows * s.G { // (row, group): the heads' shares meet
-		SumRows(f.Heads, grad.B[i*s.N:][:s.N], w.dbs[i*per*s.N:], s.N)
-		SumRows(f.Heads, grad.C[i*s.N:][:s.N], w.dcs[i*per*s.N:], s.N)
+		kernel.SumRows(f.Heads, grad.B[i*s.N:][:s.N], w.dbs[i*per*s.N:], s.N)
+		kernel.SumRows(f.Heads, grad.C[i*s.N:][:s.N], w.dcs[i*per*s.N:], s.N)
 	}
 }
 
-type scanBackward[T libm.Float] struct {
-	*scan[T]
-	dy       Mat[T] // (n,P)
-	last     bool   // no chunk follows, here or elsewhere
-	before   []T    // (per,P,N): of the group's heads, before the first chunk; nil: none
-	dbs, dcs []T    // (B·T,H,N): each head's share
-	states   []T    // (Chunks,per,P,N): after each chunk of a sequence and group
-	ds       []T    // (per,P,N): gradient of the state after the chunk, then of the one before
-	du, v    []T    // (n,P)
-	dw, z    []T    // (n,n)
-	da       []T    // (n)
-	db, dc   Mat[T] // (n,N): this head's rows of dbs and dcs
-	part     []T    // (n,N) or (P,N)
+type backScanner[T libm.Float] struct {
+	*scanner[T]
+	dy       kernel.Mat[T] // (n,P)
+	last     bool          // no chunk follows, here or elsewhere
+	before   []T           // (per,P,N): of the group's heads, before the first chunk; nil: none
+	dbs, dcs []T           // (B·T,H,N): each head's share
+	states   []T           // (Chunks,per,P,N): after each chunk of a sequence and group
+	ds       []T           // (per,P,N): gradient of the state after the chunk, then of the one before
+	du, v    []T           // (n,P)
+	dw, z    []T           // (n,n)
+	da       []T           // (n)
+	db, dc   kernel.Mat[T] // (n,N): this head's rows of dbs and dcs
+	part     []T           // (n,N) or (P,N)
 }
 
-func (w *scanBackward[T]) allocate() {
+func (w *backScanner[T]) allocate() {
 	rows := w.B * w.T
 	w.dbs, w.dcs = w.borrow(rows*w.H*w.N), w.borrow(rows*w.H*w.N)
 	w.ds = w.borrow(w.H / w.G * w.P * w.N)
@@ -90,7 +93,7 @@ func (w *scanBackward[T]) allocate() {
 }
 
 // remember runs the states of a sequence and group forward.
-func (w *scanBackward[T]) remember(seq, g int) {
+func (w *backScanner[T]) remember(seq, g int) {
 	per := w.H / w.G
 	for k := range w.Chunks() - 1 { // nobody reads the last
 		w.enter(seq, g, k)
@@ -102,7 +105,7 @@ func (w *scanBackward[T]) remember(seq, g int) {
 }
 
 // state is the state of the group's head i after chunk k; before the first what the sequence's part begins with, or nil.
-func (w *scanBackward[T]) state(i, k int) []T {
+func (w *backScanner[T]) state(i, k int) []T {
 	size := w.P * w.N
 	switch {
 	case k < 0 && w.before == nil:
@@ -115,9 +118,9 @@ func (w *scanBackward[T]) state(i, k int) []T {
 
 // backward is one head's share of one chunk. before is nil in the first; ds comes as the
 // gradient of the state after the chunk and leaves as that of the state before.
-func (w *scanBackward[T]) backward(before, ds []T, h int) {
+func (w *backScanner[T]) backward(before, ds []T, h int) {
 	at, ld := (w.row*w.H+h)*w.N, w.H*w.N
-	w.db, w.dc = Mat[T]{w.dbs[at:], ld, 1}, Mat[T]{w.dcs[at:], ld, 1}
+	w.db, w.dc = kernel.RowMajor(w.dbs[at:], ld), kernel.RowMajor(w.dcs[at:], ld)
 	w.within()
 	if !w.last {
 		w.fromAfter(ds)
@@ -128,11 +131,11 @@ func (w *scanBackward[T]) backward(before, ds []T, h int) {
 }
 
 // within is the gradients of W·u.
-func (w *scanBackward[T]) within() {
-	n, p, steps := w.n, w.P, Steps{Keys: w.n, Queries: w.n}
-	Causal(w.steps, RowMajor(w.du, p), RowMajor(w.weight, n).T(), w.dy, p, steps, FutureOnly)
-	MatMul(w.dw, n, w.dy, RowMajor(w.u, p).T(), n, n, p, w.f.P)
-	Fill(w.z[:n*n], Negzero[T]()) // the future is absent
+func (w *backScanner[T]) within() {
+	n, p, steps := w.n, w.P, kernel.Steps{Keys: w.n, Queries: w.n}
+	kernel.Causal(w.steps, kernel.RowMajor(w.du, p), kernel.RowMajor(w.weight, n).T(), w.dy, p, steps, kernel.FutureOnly)
+	kernel.MatMul(w.dw, n, w.dy, kernel.RowMajor(w.u, p).T(), n, n, p, w.f.P)
+	kernel.Fill(w.z[:n*n], kernel.Negzero[T]()) // the future is absent
 	for t := range n {
 		for s := range t + 1 {
 			i := t*n + s
@@ -140,34 +143,34 @@ func (w *scanBackward[T]) within() {
 			w.dw[i] *= w.decay[i]
 		}
 	}
-	Causal(w.steps, w.dc, RowMajor(w.dw, n), w.b, w.N, steps, PastOnly)
-	Causal(w.steps, w.db, RowMajor(w.dw, n).T(), w.c, w.N, steps, FutureOnly)
+	kernel.Causal(w.steps, w.dc, kernel.RowMajor(w.dw, n), w.b, w.N, steps, kernel.PastOnly)
+	kernel.Causal(w.steps, w.db, kernel.RowMajor(w.dw, n).T(), w.c, w.N, steps, kernel.FutureOnly)
 	for t := range n {
-		w.da[t] = Sum(w.steps, w.z[t*n:], 1) - Sum(w.steps, w.z[t:], n)
+		w.da[t] = kernel.Sum(w.steps, w.z[t*n:], 1) - kernel.Sum(w.steps, w.z[t:], n)
 	}
 }
 
 // fromAfter adds what reaches the chunk through the state after it.
-func (w *scanBackward[T]) fromAfter(ds []T) {
+func (w *backScanner[T]) fromAfter(ds []T) {
 	n, p := w.n, w.P
-	MatMul(w.v, p, w.b, RowMajor(ds, w.N).T(), n, p, w.N, w.f.N) // dS′·b
+	kernel.MatMul(w.v, p, w.b, kernel.RowMajor(ds, w.N).T(), n, p, w.N, w.f.N) // dS′·b
 	for t := range n {
 		r := w.left[t]
 		vt := w.v[t*p:][:p]
-		share := Dot(w.f.P, w.ru[t*p:], 1, vt, 1)
+		share := kernel.Dot(w.f.P, w.ru[t*p:], 1, vt, 1)
 		w.z[t] = share
 		w.da[t] -= share
 		for j, v := range vt {
 			w.du[t*p+j] += T(r * v)
 		}
 	}
-	w.da[n-1] += Sum(w.steps, w.z, 1)
-	MatMul(w.part, w.N, RowMajor(w.ru, p), RowMajor(ds, w.N), n, w.N, p, w.f.P)
+	w.da[n-1] += kernel.Sum(w.steps, w.z, 1)
+	kernel.MatMul(w.part, w.N, kernel.RowMajor(w.ru, p), kernel.RowMajor(ds, w.N), n, w.N, p, w.f.P)
 	addMat(w.db, w.part, n, w.N)
 }
 
 // fromBefore adds what reaches the chunk through the state before it, and takes ds there.
-func (w *scanBackward[T]) fromBefore(before, ds []T) {
+func (w *backScanner[T]) fromBefore(before, ds []T) {
 	n, p, width := w.n, w.P, w.N
 	w.carried(before)
 	for t := range n {
@@ -175,14 +178,14 @@ func (w *scanBackward[T]) fromBefore(before, ds []T) {
 		for j, v := range w.dy.Data[t*w.dy.Row:][:p] {
 			w.v[t*p+j] = e * v
 		}
-		w.da[t] += Dot(w.f.P, w.v[t*p:], 1, w.off[t*p:], 1)
+		w.da[t] += kernel.Dot(w.f.P, w.v[t*p:], 1, w.off[t*p:], 1)
 	}
-	MatMul(w.part, width, RowMajor(w.v, p), RowMajor(before, width), n, width, p, w.f.P)
+	kernel.MatMul(w.part, width, kernel.RowMajor(w.v, p), kernel.RowMajor(before, width), n, width, p, w.f.P)
 	addMat(w.dc, w.part, n, width)
-	MatMul(w.sum, width, RowMajor(w.v, p).T(), w.c, p, width, n, w.steps)
+	kernel.MatMul(w.sum, width, kernel.RowMajor(w.v, p).T(), w.c, p, width, n, w.steps)
 	decay := w.begun[n-1]
 	if !w.last {
-		w.da[n-1] += T(decay * Dot(w.f.State, ds, 1, before, 1))
+		w.da[n-1] += T(decay * kernel.Dot(w.f.State, ds, 1, before, 1))
 	}
 	for i, v := range w.sum[:p*width] {
 		if w.last {
@@ -194,24 +197,24 @@ func (w *scanBackward[T]) fromBefore(before, ds []T) {
 }
 
 // store writes the head's gradients of x, dt and la.
-func (w *scanBackward[T]) store(grad SSDGradients[T], h int, d T) {
+func (w *backScanner[T]) store(grad ssdGradients[T], h int, d T) {
 	p, dx := w.P, w.rows(grad.X, h)
-	sum := Negzero[T]()
+	sum := kernel.Negzero[T]()
 	for t := w.n - 1; t >= 0; t-- {
 		i := (w.row+t)*w.H + h
 		for j, v := range w.dy.Data[t*w.dy.Row:][:p] {
 			dx.Data[t*dx.Row+j] = T(w.dts[i]*w.du[t*p+j]) + T(d*v)
 		}
-		grad.DT[i] = Dot(w.f.P, w.du[t*p:], 1, w.x.Data[t*w.x.Row:], 1)
+		grad.DT[i] = kernel.Dot(w.f.P, w.du[t*p:], 1, w.x.Data[t*w.x.Row:], 1)
 		sum += w.da[t]
 		grad.LA[i] = sum
 	}
 }
 
 // addMat adds src (m,n) to dst, element by element.
-func addMat[T libm.Float](dst Mat[T], src []T, m, n int) {
+func addMat[T libm.Float](dst kernel.Mat[T], src []T, m, n int) {
 	for i := range m {
 		row := dst.Data[i*dst.Row:][:n]
-		Add(row, row, src[i*n:])
+		kernel.Add(row, row, src[i*n:])
 	}
 }

@@ -1,15 +1,16 @@
-package kernel
+package ssm
 
 import (
+	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/reduce"
 )
 
-// ConvShape is the extents of a depthwise causal convolution: B sequences of T steps, C channels
+// convShape is the extents of a depthwise causal convolution: B sequences of T steps, C channels
 // with K taps each.
-type ConvShape struct{ B, T, C, K int }
+type convShape struct{ B, T, C, K int }
 
-// CausalConv is a depthwise convolution that sees no later step. A tap before the sequence is
+// causalConv is a depthwise convolution that sees no later step. A tap before the sequence is
 // absent from the sum. Where the T steps are a part of a sequence, before is the K−1 steps before them; nil: the
 // sequence begins here.
 //
@@ -17,7 +18,7 @@ type ConvShape struct{ B, T, C, K int }
 //
 // Shapes:  x (B·T,C), before (B·(K−1),C), w (C,K), bias (C) → y (B·T,C).
 // Reduces: K, by f.
-func CausalConv[T libm.Float](y, x, before, w, bias []T, s ConvShape, f Fold) {
+func causalConv[T libm.Float](y, x, before, w, bias []T, s convShape, f kernel.Fold) {
 	convolve(y, x, before, w, s, f, func(k int) int { return k - s.K + 1 })
 	for r := range s.B * s.T {
 		for c, v := range y[r*s.C:][:s.C] {
@@ -26,7 +27,7 @@ func CausalConv[T libm.Float](y, x, before, w, bias []T, s ConvShape, f Fold) {
 	}
 }
 
-// CausalConvBackward is the gradient with respect to x. Where the T steps are a part of a sequence, after is dy of the K−1
+// causalConvBackward is the gradient with respect to x. Where the T steps are a part of a sequence, after is dy of the K−1
 // steps that follow; nil: the sequence ends here.
 //
 //	forward:  y[t] = bias + Σ_k w[k]·x[t−K+1+k]
@@ -34,12 +35,12 @@ func CausalConv[T libm.Float](y, x, before, w, bias []T, s ConvShape, f Fold) {
 //
 // Shapes:  dy (B·T,C), after (B·(K−1),C), w (C,K) → dx (B·T,C).
 // Reduces: K, by f.
-func CausalConvBackward[T libm.Float](dx, dy, after, w []T, s ConvShape, f Fold) {
+func causalConvBackward[T libm.Float](dx, dy, after, w []T, s convShape, f kernel.Fold) {
 	convolve(dx, dy, after, w, s, f, func(k int) int { return s.K - 1 - k })
 }
 
 // beyond is the row of the K−1 steps before a part of sequences, or of those after it, that step at of row r's sequence is.
-func (s ConvShape) beyond(r, at int) int {
+func (s convShape) beyond(r, at int) int {
 	if at < 0 {
 		return r/s.T*(s.K-1) + s.K - 1 + at
 	}
@@ -47,10 +48,10 @@ func (s ConvShape) beyond(r, at int) int {
 }
 
 // convolve folds the taps, tap k reading the step shift(k) away; one outside x is in the halo, and absent without one.
-func convolve[T libm.Float](y, x, halo, w []T, s ConvShape, f Fold, shift func(k int) int) {
-	Need(f, s.K)
-	taps := Borrow[T](s.K * s.C) // (K,C)
-	defer GiveBack(taps)
+func convolve[T libm.Float](y, x, halo, w []T, s convShape, f kernel.Fold, shift func(k int) int) {
+	kernel.Need(f, s.K)
+	taps := kernel.Borrow[T](s.K * s.C) // (K,C)
+	defer kernel.GiveBack(taps)
 	for c := range s.C {
 		for k := range s.K {
 			(*taps)[k*s.C+c] = w[c*s.K+k]
@@ -58,9 +59,9 @@ func convolve[T libm.Float](y, x, halo, w []T, s ConvShape, f Fold, shift func(k
 	}
 	for r := range s.B * s.T {
 		t := r % s.T
-		RunRows(f, y[r*s.C:][:s.C], func(acc []T, step reduce.Step) {
+		kernel.RunRows(f, y[r*s.C:][:s.C], func(acc []T, step reduce.Step) {
 			for i := range step.Count {
-				k := f.leaf(step.Start + i*step.Stride)
+				k := f.Leaf(step.Start + i*step.Stride)
 				at := t + shift(k)
 				switch {
 				case at >= 0 && at < s.T:
@@ -74,35 +75,35 @@ func convolve[T libm.Float](y, x, halo, w []T, s ConvShape, f Fold, shift func(k
 }
 
 // addProducts adds a·b to acc, element by element.
-func addProducts[T libm.Float](f Fold, acc, a, b []T) {
+func addProducts[T libm.Float](f kernel.Fold, acc, a, b []T) {
 	a, b = a[:len(acc)], b[:len(acc)]
-	if Plain[T](f) {
+	if kernel.Plain[T](f) {
 		for j, v := range a {
 			acc[j] += T(v * b[j])
 		}
 		return
 	}
 	for j, v := range a {
-		acc[j] = MulAdd(f, acc[j], v, b[j])
+		acc[j] = kernel.MulAdd(f, acc[j], v, b[j])
 	}
 }
 
-// CausalConvWeightBackward is the gradients of the taps and the bias.
+// causalConvWeightBackward is the gradients of the taps and the bias.
 //
 //	forward:  y[t] = bias + Σ_k w[k]·x[t−K+1+k]
 //	dw[c,k] = fold_rows dy[t,c]·x[t−K+1+k, c] ;  dbias[c] = fold_rows dy[t,c]
 //
 // Shapes:  dy, x (B·T,C), before (B·(K−1),C) or nil → dw (C,K), dbias (C).
 // Reduces: the B·T rows, by f. Rows whose tap lies before the sequence are absent.
-func CausalConvWeightBackward[T libm.Float](dw, dbias, dy, x, before []T, s ConvShape, f Fold) {
-	Need(f, s.B*s.T)
-	sum := Borrow[T](s.C)
-	defer GiveBack(sum)
+func causalConvWeightBackward[T libm.Float](dw, dbias, dy, x, before []T, s convShape, f kernel.Fold) {
+	kernel.Need(f, s.B*s.T)
+	sum := kernel.Borrow[T](s.C)
+	defer kernel.GiveBack(sum)
 	for k := range s.K {
 		back := s.K - 1 - k
-		RunRows(f, *sum, func(acc []T, step reduce.Step) {
+		kernel.RunRows(f, *sum, func(acc []T, step reduce.Step) {
 			for i := range step.Count {
-				r := f.leaf(step.Start + i*step.Stride)
+				r := f.Leaf(step.Start + i*step.Stride)
 				switch t := r % s.T; {
 				case t >= back:
 					addProducts(f, acc, dy[r*s.C:], x[(r-back)*s.C:])
@@ -115,5 +116,5 @@ func CausalConvWeightBackward[T libm.Float](dw, dbias, dy, x, before []T, s Conv
 			dw[c*s.K+k] = v
 		}
 	}
-	SumRows(f, dbias, dy, s.C)
+	kernel.SumRows(f, dbias, dy, s.C)
 }

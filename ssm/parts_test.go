@@ -1,4 +1,4 @@
-package kernel
+package ssm
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel"
 	"firstbit/kernel/check"
 )
 
@@ -30,7 +31,7 @@ func setSteps(x, part []float32, b, t, from, n int) {
 // scanned is what a scan and its backward write.
 type scanned struct {
 	y, last []float32
-	grad    SSDGradients[float32]
+	grad    ssdGradients[float32]
 }
 
 // all lists the tensors that have rows, and their names.
@@ -40,10 +41,10 @@ func (s *scanned) all() ([][]float32, []string) {
 
 func scanBoth(k *ssdCase[float32], dy, begin, dlast []float32) *scanned {
 	v := func(x []float32) []float32 { return make([]float32, len(x)) }
-	r := &scanned{make([]float32, len(k.x)), make([]float32, k.B*k.H*k.P*k.N), SSDGradients[float32]{X: v(k.x), B: v(k.b), C: v(k.c), DT: v(k.dt), LA: v(k.la), Begin: v(begin)}}
-	f := ssdFolds(k.SSDShape, "seq")
-	SSD(r.y, r.last, k.x, k.b, k.c, k.dt, k.la, k.d, begin, k.SSDShape, f)
-	SSDBackward(r.grad, dy, dlast, k.x, k.b, k.c, k.dt, k.la, k.d, begin, k.SSDShape, f)
+	r := &scanned{make([]float32, len(k.x)), make([]float32, k.B*k.H*k.P*k.N), ssdGradients[float32]{X: v(k.x), B: v(k.b), C: v(k.c), DT: v(k.dt), LA: v(k.la), Begin: v(begin)}}
+	f := allFolds(k.ssdShape, "seq")
+	ssd(r.y, r.last, k.x, k.b, k.c, k.dt, k.la, k.d, begin, k.ssdShape, f)
+	ssdBackward(r.grad, dy, dlast, k.x, k.b, k.c, k.dt, k.la, k.d, begin, k.ssdShape, f)
 	return r
 }
 
@@ -54,9 +55,9 @@ func scanParts(k *ssdCase[float32], dy []float32, parts int, pass func([]float32
 	piece := make([]*ssdCase[float32], parts)
 	begin := make([][]float32, parts+1)
 	for p := range parts {
-		s := k.SSDShape
+		s := k.ssdShape
 		s.T = n
-		piece[p] = &ssdCase[float32]{SSDShape: s, x: cut(k.x, p), b: cut(k.b, p), c: cut(k.c, p), dt: cut(k.dt, p), la: cut(k.la, p), d: k.d}
+		piece[p] = &ssdCase[float32]{ssdShape: s, x: cut(k.x, p), b: cut(k.b, p), c: cut(k.c, p), dt: cut(k.dt, p), la: cut(k.la, p), d: k.d}
 		begin[p+1] = pass(scanBoth(piece[p], cut(dy, p), begin[p], nil).last)
 	}
 	whole := scanBoth(k, dy, nil, nil)
@@ -79,10 +80,10 @@ func scanParts(k *ssdCase[float32], dy []float32, parts int, pass func([]float32
 
 // A sequence scanned in parts has the bits of one scanned whole, if a chunk divides a part.
 func TestScanOfPartsIsTheScan(t *testing.T) {
-	s := SSDShape{B: 2, T: 32, H: 4, P: 9, G: 2, N: 11, Chunk: 4}
+	s := ssdShape{B: 2, T: 32, H: 4, P: 9, G: 2, N: 11, Chunk: 4}
 	r := rand.New(rand.NewPCG(5, 6))
 	rows := s.B * s.T
-	k := &ssdCase[float32]{SSDShape: s, x: check.Random(r, rows*s.H*s.P), b: check.Random(r, rows*s.G*s.N), c: check.Random(r, rows*s.G*s.N),
+	k := &ssdCase[float32]{ssdShape: s, x: check.Random(r, rows*s.H*s.P), b: check.Random(r, rows*s.G*s.N), c: check.Random(r, rows*s.G*s.N),
 		dt: check.Random(r, rows*s.H), la: check.Random(r, rows*s.H), d: check.Random(r, s.H)}
 	for i := range k.la {
 		k.la[i] = -k.la[i] * k.la[i]
@@ -110,14 +111,14 @@ func TestScanOfPartsIsTheScan(t *testing.T) {
 
 // A convolution of a part of every sequence, with the steps next to it, has the bits of that of the whole.
 func TestConvolutionOfPartsIsTheConvolution(t *testing.T) {
-	s := ConvShape{B: 2, T: 12, C: 5, K: 4}
+	s := convShape{B: 2, T: 12, C: 5, K: 4}
 	r := rand.New(rand.NewPCG(7, 7))
 	rows, halo := s.B*s.T, s.K-1
 	x, dy, w, bias := check.Random(r, rows*s.C), check.Random(r, rows*s.C), check.Random(r, s.C*s.K), check.Random(r, s.C)
 	f := inOrder(s.K)
 	y, dx := make([]float32, len(x)), make([]float32, len(x))
-	CausalConv(y, x, nil, w, bias, s, f)
-	CausalConvBackward(dx, dy, nil, w, s, f)
+	causalConv(y, x, nil, w, bias, s, f)
+	causalConvBackward(dx, dy, nil, w, s, f)
 	for _, parts := range []int{2, 4} {
 		n := s.T / parts
 		part := s
@@ -132,16 +133,16 @@ func TestConvolutionOfPartsIsTheConvolution(t *testing.T) {
 				after = sliceSteps(dy, s.B, s.T, (p+1)*n, halo)
 			}
 			got, dgot := make([]float32, s.B*n*s.C), make([]float32, s.B*n*s.C)
-			CausalConv(got, cut(x), before, w, bias, part, f)
-			CausalConvBackward(dgot, cut(dy), after, w, part, f)
+			causalConv(got, cut(x), before, w, bias, part, f)
+			causalConvBackward(dgot, cut(dy), after, w, part, f)
 			check.SameBits(t, cut(y), got, "y of part %d of %d", p, parts)
 			check.SameBits(t, cut(dx), dgot, "dx of part %d of %d", p, parts)
 			if before != nil {
-				CausalConv(got, cut(x), nil, w, bias, part, f)
+				causalConv(got, cut(x), nil, w, bias, part, f)
 				require.NotEqual(t, cut(y), got, "negative control: no steps before")
 			}
 			if after != nil {
-				CausalConvBackward(dgot, cut(dy), nil, w, part, f)
+				causalConvBackward(dgot, cut(dy), nil, w, part, f)
 				require.NotEqual(t, cut(dx), dgot, "negative control: no steps after")
 			}
 		}
@@ -150,19 +151,19 @@ func TestConvolutionOfPartsIsTheConvolution(t *testing.T) {
 
 // The gradients of taps and bias of the parts of one sequence, each added after the part before it, are those of the whole.
 func TestConvolutionWeightGradientsOfParts(t *testing.T) {
-	s := ConvShape{B: 1, T: 8, C: 3, K: 4}
+	s := convShape{B: 1, T: 8, C: 3, K: 4}
 	r := rand.New(rand.NewPCG(7, 8))
 	x, dy := check.Random(r, s.T*s.C), check.Random(r, s.T*s.C)
-	run := func(s ConvShape, dy, x, before []float32, f Fold) []float32 {
+	run := func(s convShape, dy, x, before []float32, f kernel.Fold) []float32 {
 		dw, db := make([]float32, s.C*s.K), make([]float32, s.C)
-		CausalConvWeightBackward(dw, db, dy, x, before, s, f)
+		causalConvWeightBackward(dw, db, dy, x, before, s, f)
 		return append(dw, db...)
 	}
 	part := s
 	part.T = 4
 	sum := func(before []float32) []float32 {
 		a, b := run(part, dy[:4*s.C], x[:4*s.C], nil, inOrder(4)), run(part, dy[4*s.C:], x[4*s.C:], before, inOrder(4))
-		Add(a, a, b)
+		kernel.Add(a, a, b)
 		return a
 	}
 	want := run(s, dy, x, nil, foldOf("blocked(4)", s.T))

@@ -1,16 +1,19 @@
-package kernel
+package ssm
 
-import "firstbit/libm"
+import (
+	"firstbit/kernel"
+	"firstbit/libm"
+)
 
-// SiLU is y = x·σ(x).
-func SiLU[T libm.Float](y, x []T) {
+// silu is y = x·σ(x).
+func silu[T libm.Float](y, x []T) {
 	libm.SiLUSlice(y, x[:len(y)])
 }
 
-// SiLUBackward is dx = dy·σ(x)·(1 + x·(1 − σ(x))).
-func SiLUBackward[T libm.Float](dx, dy, x []T) {
+// siluBackward is dx = dy·σ(x)·(1 + x·(1 − σ(x))).
+func siluBackward[T libm.Float](dx, dy, x []T) {
 	s := sigmoids(x[:len(dx)])
-	defer GiveBack(s)
+	defer kernel.GiveBack(s)
 	for i, sigma := range *s {
 		dx[i] = dy[i] * siluSlope(x[i], sigma)
 	}
@@ -21,31 +24,31 @@ func siluSlope[T libm.Float](x, sigma T) T { return sigma * (1 + T(x*(1-sigma)))
 
 // sigmoids is σ(x), in a slice to give back.
 func sigmoids[T libm.Float](x []T) *[]T {
-	s := Borrow[T](len(x))
+	s := kernel.Borrow[T](len(x))
 	libm.SigmoidSlice(*s, x)
 	return s
 }
 
-// GatedNorm is an RMSNorm of x·silu(z) over groups of d columns.
+// gatedNorm is an RMSNorm of x·silu(z) over groups of d columns.
 //
 //	g = x·silu(z) ;  rstd = 1/√(Σ_d g²/d + ε), for each row and group ;  y = g·rstd·w
 //
 // Shapes:  x, z (rows,G·d), w (G·d) → y (rows,G·d), rstd (rows,G).
 // Reduces: d, by f.
 // Source:  docs/facts.md, Model; the gate comes before the norm.
-func GatedNorm[T libm.Float](y, rstd, x, z, w []T, d int, eps T, f Fold) {
+func gatedNorm[T libm.Float](y, rstd, x, z, w []T, d int, eps T, f kernel.Fold) {
 	g := gated(x, z)
-	defer GiveBack(g)
+	defer kernel.GiveBack(g)
 	groups := len(w) / d
 	for row := range rstd {
 		at := row * d
-		RMSNorm(y[at:], rstd[row:][:1], (*g)[at:], w[row%groups*d:], d, eps, f)
+		kernel.RMSNorm(y[at:], rstd[row:][:1], (*g)[at:], w[row%groups*d:], d, eps, f)
 	}
 }
 
 // gated is x·silu(z), in a slice to give back.
 func gated[T libm.Float](x, z []T) *[]T {
-	g := Borrow[T](len(x))
+	g := kernel.Borrow[T](len(x))
 	libm.SiLUSlice(*g, z[:len(x)])
 	for i, v := range *g {
 		(*g)[i] = x[i] * v
@@ -53,25 +56,25 @@ func gated[T libm.Float](x, z []T) *[]T {
 	return g
 }
 
-// GatedNormBackward is the gradients of x and z.
+// gatedNormBackward is the gradients of x and z.
 //
 //	forward:  g = x·silu(z) ;  y = g·rstd·w
 //	dg = rstd·(w·dy) − g·rstd³/d·Σ_d w·dy·g ;  dx = dg·silu(z) ;  dz = dg·x·silu′(z)
 //
 // Shapes:  dy, x, z (rows,G·d), w (G·d), rstd (rows,G) → dx, dz (rows,G·d).
 // Reduces: d, by f.
-func GatedNormBackward[T libm.Float](dx, dz, dy, x, z, w, rstd []T, d int, f Fold) {
+func gatedNormBackward[T libm.Float](dx, dz, dy, x, z, w, rstd []T, d int, f kernel.Fold) {
 	g := gated(x, z)
-	defer GiveBack(g)
-	dg := Borrow[T](len(x))
-	defer GiveBack(dg)
+	defer kernel.GiveBack(g)
+	dg := kernel.Borrow[T](len(x))
+	defer kernel.GiveBack(dg)
 	groups := len(w) / d
 	for row := range rstd {
 		at := row * d
-		RMSNormBackward((*dg)[at:], dy[at:], (*g)[at:], w[row%groups*d:], rstd[row:][:1], d, f)
+		kernel.RMSNormBackward((*dg)[at:], dy[at:], (*g)[at:], w[row%groups*d:], rstd[row:][:1], d, f)
 	}
 	s := sigmoids(z[:len(x)])
-	defer GiveBack(s)
+	defer kernel.GiveBack(s)
 	libm.SiLUSlice(*g, z[:len(x)]) // g itself is done with
 	for i, v := range *dg {
 		dx[i] = v * (*g)[i]
@@ -79,22 +82,22 @@ func GatedNormBackward[T libm.Float](dx, dz, dy, x, z, w, rstd []T, d int, f Fol
 	}
 }
 
-// GatedNormWeightBackward is the gradient of w.
+// gatedNormWeightBackward is the gradient of w.
 //
 //	forward:  y = g·rstd·w, g = x·silu(z)
 //	dw = Σ_rows dy·g·rstd
 //
 // Shapes:  dy, x, z (rows,G·d), rstd (rows,G) → dw (G·d).
 // Reduces: rows, by f.
-func GatedNormWeightBackward[T libm.Float](dw, dy, x, z, rstd []T, d int, f Fold) {
+func gatedNormWeightBackward[T libm.Float](dw, dy, x, z, rstd []T, d int, f kernel.Fold) {
 	g := gated(x, z)
-	defer GiveBack(g)
+	defer kernel.GiveBack(g)
 	for row, r := range rstd {
 		t := (*g)[row*d:][:d]
 		for j, v := range t {
 			t[j] = T(dy[row*d+j]*v) * r
 		}
 	}
-	Need(f, len(x)/len(dw))
-	SumRows(f, dw, *g, len(dw))
+	kernel.Need(f, len(x)/len(dw))
+	kernel.SumRows(f, dw, *g, len(dw))
 }

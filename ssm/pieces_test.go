@@ -1,4 +1,4 @@
-package kernel
+package ssm
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel"
 	"firstbit/kernel/check"
 	"firstbit/libm"
 	"firstbit/lowp"
@@ -15,10 +16,10 @@ import (
 
 func TestConvolutionGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	s := ConvShape{B: 2, T: 6, C: 3, K: 4}
+	s := convShape{B: 2, T: 6, C: 3, K: 4}
 	rows := s.B * s.T
 	x, w, bias, y := check.Normal(r, rows*s.C), check.Normal(r, s.C*s.K), check.Normal(r, s.C), make([]float64, rows*s.C)
-	f := func() []float64 { CausalConv(y, x, nil, w, bias, s, inOrder(s.K)); return y }
+	f := func() []float64 { causalConv(y, x, nil, w, bias, s, inOrder(s.K)); return y }
 	f()
 	for i, got := range y { // the definition
 		c, at, want := i%s.C, i/s.C, bias[i%s.C]
@@ -31,16 +32,16 @@ func TestConvolutionGradients(t *testing.T) {
 	}
 	check.Gradient(t, "conv dx", x, f, func(dy []float64) []float64 {
 		dx := make([]float64, len(x))
-		CausalConvBackward(dx, dy, nil, w, s, inOrder(s.K))
+		causalConvBackward(dx, dy, nil, w, s, inOrder(s.K))
 		return dx
 	})
 	dw, db := make([]float64, len(w)), make([]float64, len(bias))
 	check.Gradient(t, "conv dw", w, f, func(dy []float64) []float64 {
-		CausalConvWeightBackward(dw, db, dy, x, nil, s, foldOf("pairwise", rows))
+		causalConvWeightBackward(dw, db, dy, x, nil, s, foldOf("pairwise", rows))
 		return dw
 	})
 	check.Gradient(t, "conv dbias", bias, f, func(dy []float64) []float64 {
-		CausalConvWeightBackward(dw, db, dy, x, nil, s, inOrder(rows))
+		causalConvWeightBackward(dw, db, dy, x, nil, s, inOrder(rows))
 		return db
 	})
 }
@@ -50,22 +51,22 @@ func TestConvolutionAddsByItsPlan(t *testing.T) {
 	for _, order := range check.Orders {
 		for _, n := range []int{1, 2, 7, 19} {
 			f, tree := foldOf(order, n), reduce.MustOrder(order).Tree(n)
-			one := ConvShape{B: 1, T: n, C: 1, K: n}
+			one := convShape{B: 1, T: n, C: 1, K: n}
 			check.Order(t, order+" taps", n, tree, lowp.FP32, func(x []float32) float32 {
 				y := make([]float32, n)
-				CausalConv(y, x, nil, check.Ones(n), []float32{Negzero[float32]()}, one, f)
+				causalConv(y, x, nil, check.Ones(n), []float32{kernel.Negzero[float32]()}, one, f)
 				return y[n-1]
 			})
 			check.Order(t, order+" dx", n, tree, lowp.FP32, func(x []float32) float32 {
 				dx := make([]float32, n)
-				CausalConvBackward(dx, check.Ones(n), nil, x, one, f)
+				causalConvBackward(dx, check.Ones(n), nil, x, one, f)
 				return dx[0]
 			})
 			for name, pick := range map[string]func(dw, db []float32) float32{
 				"dw": func(dw, _ []float32) float32 { return dw[0] }, "dbias": func(_, db []float32) float32 { return db[0] }} {
 				check.Order(t, order+" "+name, n, tree, lowp.FP32, func(x []float32) float32 {
 					dw, db := make([]float32, 1), make([]float32, 1)
-					CausalConvWeightBackward(dw, db, x, check.Ones(n), nil, ConvShape{B: 1, T: n, C: 1, K: 1}, f)
+					causalConvWeightBackward(dw, db, x, check.Ones(n), nil, convShape{B: 1, T: n, C: 1, K: 1}, f)
 					return pick(dw, db)
 				})
 			}
@@ -78,12 +79,12 @@ func TestSiLUAndGatedNormGradients(t *testing.T) {
 	const rows, groups, d = 3, 2, 5
 	n := rows * groups * d
 	x, z, w, y, rstd := check.Normal(r, n), check.Normal(r, n), check.Normal(r, groups*d), make([]float64, n), make([]float64, rows*groups)
-	check.Gradient(t, "silu", x, func() []float64 { SiLU(y, x); return y }, func(dy []float64) []float64 {
+	check.Gradient(t, "silu", x, func() []float64 { silu(y, x); return y }, func(dy []float64) []float64 {
 		dx := make([]float64, n)
-		SiLUBackward(dx, dy, x)
+		siluBackward(dx, dy, x)
 		return dx
 	})
-	f := func() []float64 { GatedNorm(y, rstd, x, z, w, d, 1e-5, inOrder(d)); return y }
+	f := func() []float64 { gatedNorm(y, rstd, x, z, w, d, 1e-5, inOrder(d)); return y }
 	f()
 	for row := range rows {
 		for g := range groups {
@@ -100,14 +101,14 @@ func TestSiLUAndGatedNormGradients(t *testing.T) {
 	}
 	both := func(dy []float64) (dx, dz []float64) {
 		dx, dz = make([]float64, n), make([]float64, n)
-		GatedNormBackward(dx, dz, dy, x, z, w, rstd, d, inOrder(d))
+		gatedNormBackward(dx, dz, dy, x, z, w, rstd, d, inOrder(d))
 		return dx, dz
 	}
 	check.Gradient(t, "gated norm dx", x, f, func(dy []float64) []float64 { dx, _ := both(dy); return dx })
 	check.Gradient(t, "gated norm dz", z, f, func(dy []float64) []float64 { _, dz := both(dy); return dz })
 	check.Gradient(t, "gated norm dw", w, f, func(dy []float64) []float64 {
 		dw := make([]float64, groups*d)
-		GatedNormWeightBackward(dw, dy, x, z, rstd, d, inOrder(rows))
+		gatedNormWeightBackward(dw, dy, x, z, rstd, d, inOrder(rows))
 		return dw
 	})
 }
@@ -119,7 +120,7 @@ func TestTimeStepGradients(t *testing.T) {
 	raw, bias, aLog := check.Normal(r, n), check.Normal(r, heads), check.Normal(r, heads)
 	// dt and la as one output, so that both gradients meet in raw.
 	y := make([]float64, 2*n)
-	f := func() []float64 { TimeStep(y[:n], y[n:], raw, bias, aLog, least); return y }
+	f := func() []float64 { timeStep(y[:n], y[n:], raw, bias, aLog, least); return y }
 	f()
 	held := 0
 	for i := range n {
@@ -133,18 +134,18 @@ func TestTimeStepGradients(t *testing.T) {
 	require.Positive(t, held, "the bound must hold somewhere, or it is not tested")
 	draw := func(dy []float64) []float64 {
 		d := make([]float64, n)
-		TimeStepBackward(d, dy[:n], dy[n:], raw, bias, aLog, least)
+		timeStepBackward(d, dy[:n], dy[n:], raw, bias, aLog, least)
 		return d
 	}
 	check.Gradient(t, "raw", raw, f, draw)
 	check.Gradient(t, "bias", bias, f, func(dy []float64) []float64 {
 		db := make([]float64, heads)
-		SumRows(inOrder(rows), db, draw(dy), heads)
+		kernel.SumRows(inOrder(rows), db, draw(dy), heads)
 		return db
 	})
 	check.Gradient(t, "a_log", aLog, f, func(dy []float64) []float64 {
 		da := make([]float64, heads)
-		DecayBackward(da, dy[n:], y[:n], aLog, inOrder(rows))
+		decayBackward(da, dy[n:], y[:n], aLog, inOrder(rows))
 		return da
 	})
 }
@@ -155,15 +156,15 @@ func TestScanParameterGradientsAddByTheirPlan(t *testing.T) {
 		const n = 19
 		f, tree, one := foldOf(order, n), reduce.MustOrder(order).Tree(n), make([]float32, 1)
 		check.Order(t, order+" dD over rows", n, tree, lowp.FP32, func(x []float32) float32 {
-			SkipBackward(one, x, check.Ones(n), inOrder(1), f)
+			skipBackward(one, x, check.Ones(n), inOrder(1), f)
 			return one[0]
 		})
 		check.Order(t, order+" dD over the head", n, tree, lowp.FP32, func(x []float32) float32 {
-			SkipBackward(one, x, check.Ones(n), f, inOrder(1))
+			skipBackward(one, x, check.Ones(n), f, inOrder(1))
 			return one[0]
 		})
 		check.Order(t, order+" dA", n, tree, lowp.FP32, func(x []float32) float32 {
-			DecayBackward(one, x, check.Ones(n), []float32{0}, f)
+			decayBackward(one, x, check.Ones(n), []float32{0}, f)
 			return -one[0]
 		})
 		check.Order(t, order+" gated norm dw", n, tree, lowp.FP32, func(x []float32) float32 {
@@ -171,27 +172,27 @@ func TestScanParameterGradientsAddByTheirPlan(t *testing.T) {
 			for i := range z {
 				z[i], u[i] = 64, 1./64 // u·silu(z) is one
 			}
-			GatedNormWeightBackward(one, x, u, z, check.Ones(n), 1, f)
+			gatedNormWeightBackward(one, x, u, z, check.Ones(n), 1, f)
 			return one[0]
 		})
 		// db and dc over the heads of a group
-		s := SSDShape{B: 1, T: 1, H: n, P: 1, G: 1, N: 1, Chunk: 1}
-		folds := SSDFolds{N: inOrder(1), P: inOrder(1), State: inOrder(1), Heads: f, Steps: inOrder}
-		for name, pick := range map[string]func(g SSDGradients[float32]) float32{
-			"db": func(g SSDGradients[float32]) float32 { return g.B[0] }, "dc": func(g SSDGradients[float32]) float32 { return g.C[0] }} {
+		s := ssdShape{B: 1, T: 1, H: n, P: 1, G: 1, N: 1, Chunk: 1}
+		folds := ssdFolds{N: inOrder(1), P: inOrder(1), State: inOrder(1), Heads: f, Steps: inOrder}
+		for name, pick := range map[string]func(g ssdGradients[float32]) float32{
+			"db": func(g ssdGradients[float32]) float32 { return g.B[0] }, "dc": func(g ssdGradients[float32]) float32 { return g.C[0] }} {
 			check.Order(t, order+" "+name+" over heads", n, tree, lowp.FP32, func(x []float32) float32 {
 				v := func(k int) []float32 { return make([]float32, k) }
-				g := SSDGradients[float32]{X: v(n), B: v(1), C: v(1), DT: v(n), LA: v(n)}
-				SSDBackward(g, x, nil, check.Ones(n), check.Ones(1), check.Ones(1), check.Ones(n), v(n), v(n), nil, s, folds)
+				g := ssdGradients[float32]{X: v(n), B: v(1), C: v(1), DT: v(n), LA: v(n)}
+				ssdBackward(g, x, nil, check.Ones(n), check.Ones(1), check.Ones(1), check.Ones(n), v(n), v(n), nil, s, folds)
 				return pick(g)
 			})
 		}
 	}
 }
 
-func benchScan(b *testing.B, do func(k *ssdCase[float32], f SSDFolds)) {
-	s := SSDShape{B: 8, T: 64, H: 8, P: 16, G: 2, N: 16, Chunk: 16}
-	k, w := newSSDCase(s), &ssdCase[float32]{SSDShape: s}
+func benchScan(b *testing.B, do func(k *ssdCase[float32], f ssdFolds)) {
+	s := ssdShape{B: 8, T: 64, H: 8, P: 16, G: 2, N: 16, Chunk: 16}
+	k, w := newSSDCase(s), &ssdCase[float32]{ssdShape: s}
 	for _, p := range []struct {
 		dst *[]float32
 		src []float64
@@ -200,7 +201,7 @@ func benchScan(b *testing.B, do func(k *ssdCase[float32], f SSDFolds)) {
 			*p.dst = append(*p.dst, float32(v))
 		}
 	}
-	f := ssdFolds(s, "seq")
+	f := allFolds(s, "seq")
 	w.run(f)
 	for b.Loop() {
 		do(w, f)
@@ -209,43 +210,43 @@ func benchScan(b *testing.B, do func(k *ssdCase[float32], f SSDFolds)) {
 }
 
 func BenchmarkSSD(b *testing.B) {
-	benchScan(b, func(k *ssdCase[float32], f SSDFolds) { k.run(f) })
+	benchScan(b, func(k *ssdCase[float32], f ssdFolds) { k.run(f) })
 }
 
 // The recurrence, step by step, beside which the chunked scan is timed.
 func BenchmarkSSDNaive(b *testing.B) {
-	benchScan(b, func(k *ssdCase[float32], _ SSDFolds) {
-		SSDNaive(k.y, make([]float32, k.B*k.H*k.P*k.N), k.x, k.b, k.c, k.dt, k.la, k.d, nil, k.SSDShape)
+	benchScan(b, func(k *ssdCase[float32], _ ssdFolds) {
+		ssdNaive(k.y, make([]float32, k.B*k.H*k.P*k.N), k.x, k.b, k.c, k.dt, k.la, k.d, nil, k.ssdShape)
 	})
 }
 
 func BenchmarkSSDBackward(b *testing.B) {
-	g := SSDGradients[float32]{}
-	benchScan(b, func(k *ssdCase[float32], f SSDFolds) {
+	g := ssdGradients[float32]{}
+	benchScan(b, func(k *ssdCase[float32], f ssdFolds) {
 		if g.X == nil {
 			v := func(x []float32) []float32 { return make([]float32, len(x)) }
-			g = SSDGradients[float32]{X: v(k.x), B: v(k.b), C: v(k.c), DT: v(k.dt), LA: v(k.la)}
+			g = ssdGradients[float32]{X: v(k.x), B: v(k.b), C: v(k.c), DT: v(k.dt), LA: v(k.la)}
 		}
-		SSDBackward(g, k.y, nil, k.x, k.b, k.c, k.dt, k.la, k.d, nil, k.SSDShape, f)
+		ssdBackward(g, k.y, nil, k.x, k.b, k.c, k.dt, k.la, k.d, nil, k.ssdShape, f)
 	})
 }
 
 func BenchmarkCausalConv(b *testing.B) {
-	s := ConvShape{B: 8, T: 64, C: 192, K: 4}
+	s := convShape{B: 8, T: 64, C: 192, K: 4}
 	n := s.B * s.T * s.C
 	x, w, bias, y := check.Ones(n), check.Ones(s.C*s.K), check.Ones(s.C), make([]float32, n)
 	for b.Loop() {
-		CausalConv(y, x, nil, w, bias, s, inOrder(s.K))
+		causalConv(y, x, nil, w, bias, s, inOrder(s.K))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/element")
 }
 
 func BenchmarkCausalConvWeightBackward(b *testing.B) {
-	s := ConvShape{B: 8, T: 64, C: 192, K: 4}
+	s := convShape{B: 8, T: 64, C: 192, K: 4}
 	n := s.B * s.T * s.C
 	x, dw, db := check.Ones(n), make([]float32, s.C*s.K), make([]float32, s.C)
 	for b.Loop() {
-		CausalConvWeightBackward(dw, db, x, x, nil, s, inOrder(s.B*s.T))
+		causalConvWeightBackward(dw, db, x, x, nil, s, inOrder(s.B*s.T))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/element")
 }
@@ -261,41 +262,41 @@ func benchElements(b *testing.B, do func(y, x, z, w, rstd []float32, d int)) {
 }
 
 func BenchmarkSiLU(b *testing.B) {
-	benchElements(b, func(y, x, _, _, _ []float32, _ int) { SiLU(y, x) })
+	benchElements(b, func(y, x, _, _, _ []float32, _ int) { silu(y, x) })
 }
 
 func BenchmarkSiLUBackward(b *testing.B) {
-	benchElements(b, func(y, x, z, _, _ []float32, _ int) { SiLUBackward(y, x, z) })
+	benchElements(b, func(y, x, z, _, _ []float32, _ int) { siluBackward(y, x, z) })
 }
 
 func BenchmarkGatedNorm(b *testing.B) {
-	benchElements(b, func(y, x, z, w, rstd []float32, d int) { GatedNorm(y, rstd, x, z, w, d, 1e-5, inOrder(d)) })
+	benchElements(b, func(y, x, z, w, rstd []float32, d int) { gatedNorm(y, rstd, x, z, w, d, 1e-5, inOrder(d)) })
 }
 
 func BenchmarkGatedNormBackward(b *testing.B) {
 	dz := make([]float32, 512*2*64)
-	benchElements(b, func(y, x, z, w, rstd []float32, d int) { GatedNormBackward(y, dz, x, x, z, w, rstd, d, inOrder(d)) })
+	benchElements(b, func(y, x, z, w, rstd []float32, d int) { gatedNormBackward(y, dz, x, x, z, w, rstd, d, inOrder(d)) })
 }
 
 func BenchmarkTimeStep(b *testing.B) {
-	benchElements(b, func(y, x, z, w, _ []float32, _ int) { TimeStep(y, z, x, w, w, 0) })
+	benchElements(b, func(y, x, z, w, _ []float32, _ int) { timeStep(y, z, x, w, w, 0) })
 }
 
 // The scan's decays against the exponentials they stand for, in chunks about the width of registers.
 func TestScanDecaysAreExponentials(t *testing.T) {
 	r := rand.New(rand.NewPCG(53, 54))
 	for chunk := 1; chunk < 36; chunk++ {
-		s := SSDShape{B: 1, T: chunk, H: 2, P: 3, G: 1, N: 2, Chunk: chunk}
+		s := ssdShape{B: 1, T: chunk, H: 2, P: 3, G: 1, N: 2, Chunk: chunk}
 		x, b, c := check.Random(r, s.T*s.H*s.P), check.Random(r, s.T*s.N), check.Random(r, s.T*s.N)
 		dt, la := check.Ones(s.T*s.H), make([]float32, s.T*s.H)
 		for i := range la {
 			la[i] = -float32(math.Abs(r.NormFloat64())) * []float32{0, 1e-9, 0.1, 30, 800}[r.IntN(5)]
 		}
-		w := newScan(x, b, c, dt, la, s, SSDFolds{N: inOrder(s.N), Steps: inOrder})
+		w := newScan(x, b, c, dt, la, s, ssdFolds{N: inOrder(s.N), Steps: inOrder})
 		w.enter(0, 0, 0)
 		for h := range s.H {
 			w.head(h)
-			sum, n := Negzero[float32](), w.n
+			sum, n := kernel.Negzero[float32](), w.n
 			a, begun, left, decay, weight := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n*n), make([]float32, n*n)
 			for i := range n {
 				sum += la[i*s.H+h]
@@ -322,7 +323,7 @@ func TestDecayAddsByItsPlan(t *testing.T) {
 	check.Sums(t, func(order string, n int) map[string]reduce.Summer {
 		return map[string]reduce.Summer{"decay by token": func(x []float32) float32 {
 			da := make([]float32, 1)
-			DecayBackwardByToken(da, x, check.Ones(n), []float32{0}, foldOf(order, n))
+			decayBackwardByToken(da, x, check.Ones(n), []float32{0}, foldOf(order, n))
 			return -da[0]
 		}}
 	})
@@ -346,13 +347,13 @@ func TestGatesBySliceAreTheirFormulas(t *testing.T) {
 			s := libm.Sigmoid(x)
 			return s * (1 + float32(x*(1-s)))
 		}
-		SiLU(got, x)
+		silu(got, x)
 		check.SameBits(t, each(func(i int) float32 { return libm.SiLU(x[i]) }), got, "silu of %d", width)
-		SiLUBackward(got, dy, x)
+		siluBackward(got, dy, x)
 		check.SameBits(t, each(func(i int) float32 { return dy[i] * slope(x[i]) }), got, "silu backward of %d", width)
 		g := gated(dy, x)
 		check.SameBits(t, each(func(i int) float32 { return dy[i] * libm.SiLU(x[i]) }), *g, "gate of %d", width)
-		GiveBack(g)
+		kernel.GiveBack(g)
 	}
 }
 
@@ -361,22 +362,22 @@ func TestDecayByToken(t *testing.T) {
 	const rows, d = check.ShardB * check.ShardT, 3
 	check.Shards(t, func(r *rand.Rand) (canonical, controls map[string]check.Shardable) {
 		x, y, aLog := check.Random(r, rows*d), check.Random(r, rows*d), check.Random(r, d)
-		of := func(decay func(da, dy, dt, aLog []float32, f Fold)) map[string]check.Shardable {
+		of := func(decay func(da, dy, dt, aLog []float32, f kernel.Fold)) map[string]check.Shardable {
 			return map[string]check.Shardable{"decay": func(lo, hi int) []float32 {
 				n, da := (hi-lo)*check.ShardT, make([]float32, d)
-				decay(da, x[lo*check.ShardT*d:][:n*d], y[lo*check.ShardT*d:][:n*d], aLog, Fold{Program: reduce.Blocked(check.ShardT).Program(n)})
+				decay(da, x[lo*check.ShardT*d:][:n*d], y[lo*check.ShardT*d:][:n*d], aLog, kernel.Fold{Program: reduce.Blocked(check.ShardT).Program(n)})
 				return da
 			}}
 		}
-		return of(DecayBackwardByToken[float32]), of(DecayBackward[float32])
+		return of(decayBackwardByToken[float32]), of(decayBackward[float32])
 	})
 	r := rand.New(rand.NewPCG(44, 1))
 	const n, e = 12, 4
 	x, dt, aLog := check.Normal(r, n*e), check.Normal(r, n*e), check.Normal(r, e)
 	want, got := make([]float64, e), make([]float64, e)
-	DecayBackward(want, x, dt, aLog, inOrder(n))
-	DecayBackwardByToken(got, x, dt, aLog, inOrder(n))
+	decayBackward(want, x, dt, aLog, inOrder(n))
+	decayBackwardByToken(got, x, dt, aLog, inOrder(n))
 	require.InDeltaSlice(t, want, got, 1e-12)
 	require.NotZero(t, want[0])
-	require.InDelta(t, -libm.ExpOf(aLog[0]), want[0]/Dot(inOrder(n), x, e, dt, e), 1e-12)
+	require.InDelta(t, -libm.ExpOf(aLog[0]), want[0]/kernel.Dot(inOrder(n), x, e, dt, e), 1e-12)
 }

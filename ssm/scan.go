@@ -1,34 +1,37 @@
-package kernel
+package ssm
 
-import "firstbit/libm"
+import (
+	"firstbit/kernel"
+	"firstbit/libm"
+)
 
-// SSDShape is the extents of a state-space scan: B sequences of T steps, H heads of width P with
+// ssdShape is the extents of a state-space scan: B sequences of T steps, H heads of width P with
 // a state of P×N each, G groups of heads (dividing H) that share b and c, Chunk steps at a time.
-type SSDShape struct{ B, T, H, P, G, N, Chunk int }
+type ssdShape struct{ B, T, H, P, G, N, Chunk int }
 
 // Chunks is the number of chunks of a sequence; the last may be shorter.
-func (s SSDShape) Chunks() int { return (s.T + s.Chunk - 1) / s.Chunk }
+func (s ssdShape) Chunks() int { return (s.T + s.Chunk - 1) / s.Chunk }
 
 // length is the number of steps of chunk k.
-func (s SSDShape) length(k int) int { return min(s.Chunk, s.T-k*s.Chunk) }
+func (s ssdShape) length(k int) int { return min(s.Chunk, s.T-k*s.Chunk) }
 
-// SSDFolds are the orders of the scan's sums.
-type SSDFolds struct {
-	N     Fold             // over the state's N: c·b and c·S, and in the backward dS·b
-	Steps func(n int) Fold // over the n steps of a chunk, wherever steps meet
-	P     Fold             // backward, over a head's width
-	State Fold             // backward, over the P·N elements of a state
-	Heads Fold             // backward, over the heads of a group: db and dc
+// ssdFolds are the orders of the scan's sums.
+type ssdFolds struct {
+	N     kernel.Fold             // over the state's N: c·b and c·S, and in the backward dS·b
+	Steps func(n int) kernel.Fold // over the n steps of a chunk, wherever steps meet
+	P     kernel.Fold             // backward, over a head's width
+	State kernel.Fold             // backward, over the P·N elements of a state
+	Heads kernel.Fold             // backward, over the heads of a group: db and dc
 }
 
-// SSDNaive is the recurrence that SSD computes, step by step: its definition.
+// ssdNaive is the recurrence that ssd computes, step by step: its definition.
 //
 //	S_t = exp(la_t)·S_{t−1} + dt_t·x_t⊗b_t ;  y_t = S_t·c_t + d·x_t
 //
 // Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H), begin (B,H,P,N) or nil → y (B·T,H·P), last (B,H,P,N).
 // Reduces: N, in order.
 // Source:  Dao & Gu 2024, "Transformers are SSMs"; docs/facts.md, Model.
-func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape) {
+func ssdNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s ssdShape) {
 	clear(last)
 	copy(last, begin)
 	for seq := range s.B {
@@ -41,7 +44,7 @@ func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape) 
 				decay, step := libm.ExpOf(la[row*s.H+h]), dt[row*s.H+h]
 				for p := range s.P {
 					at := (row*s.H+h)*s.P + p
-					sum, sp := Negzero[T](), state[p*s.N:][:s.N]
+					sum, sp := kernel.Negzero[T](), state[p*s.N:][:s.N]
 					for n := range sp {
 						sp[n] = T(decay*sp[n]) + T(T(step*x[at])*bt[n])
 						sum += T(sp[n] * ct[n])
@@ -53,7 +56,7 @@ func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape) 
 	}
 }
 
-// SSD is the recurrence of SSDNaive, a chunk of steps at a time. With a_t the sum of la from the
+// ssd is the recurrence of ssdNaive, a chunk of steps at a time. With a_t the sum of la from the
 // chunk's start to t, and S the state before it:
 //
 //	y_t = Σ_{s≤t} (c_t·b_s)·exp(a_t − a_s)·dt_s·x_s + exp(a_t)·S·c_t + d·x_t
@@ -63,8 +66,8 @@ func SSDNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape) 
 // Reduces: N; the steps of a chunk, into y and into the state. Chunks follow one another, so
 // that the order of the state's sum is a chain of chunks. Before the first there is no state, unless
 // the steps are a part of a sequence: then begin is what the part before them left, and not nil.
-func SSD[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape, f SSDFolds) {
-	Need(f.N, s.N)
+func ssd[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s ssdShape, f ssdFolds) {
+	kernel.Need(f.N, s.N)
 	w := newScan(x, b, c, dt, la, s, f)
 	defer w.release()
 	for seq := range s.B {
@@ -85,15 +88,15 @@ func SSD[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s SSDShape, f SSD
 	}
 }
 
-// scan is one chunk of one head under way, with what was computed for it.
-type scan[T libm.Float] struct {
-	SSDShape
-	f                    SSDFolds
+// scanner is one chunk of one head under way, with what was computed for it.
+type scanner[T libm.Float] struct {
+	ssdShape
+	f                    ssdFolds
 	xs, bs, cs, dts, las []T
 
-	row, n  int    // the chunk's first row, and its steps
-	steps   Fold   // over them
-	x, b, c Mat[T] // (n,P), (n,N), (n,N)
+	row, n  int           // the chunk's first row, and its steps
+	steps   kernel.Fold   // over them
+	x, b, c kernel.Mat[T] // (n,P), (n,N), (n,N)
 
 	lent   [20]*[]T // scratch to give back
 	count  int
@@ -109,8 +112,8 @@ type scan[T libm.Float] struct {
 	sum    []T // (P,N): what the chunk adds to the state
 }
 
-func newScan[T libm.Float](x, b, c, dt, la []T, s SSDShape, f SSDFolds) *scan[T] {
-	w := &scan[T]{SSDShape: s, f: f, xs: x, bs: b, cs: c, dts: dt, las: la}
+func newScan[T libm.Float](x, b, c, dt, la []T, s ssdShape, f ssdFolds) *scanner[T] {
+	w := &scanner[T]{ssdShape: s, f: f, xs: x, bs: b, cs: c, dts: dt, las: la}
 	square, wide := s.Chunk*s.Chunk, s.Chunk*s.P
 	w.scores, w.decay, w.weight = w.borrow(square), w.borrow(square), w.borrow(square)
 	w.u, w.off, w.ru = w.borrow(wide), w.borrow(wide), w.borrow(wide)
@@ -118,37 +121,37 @@ func newScan[T libm.Float](x, b, c, dt, la []T, s SSDShape, f SSDFolds) *scan[T]
 	return w
 }
 
-func (w *scan[T]) borrow(n int) []T {
-	p := Borrow[T](n)
+func (w *scanner[T]) borrow(n int) []T {
+	p := kernel.Borrow[T](n)
 	w.lent[w.count] = p
 	w.count++
 	return *p
 }
 
-func (w *scan[T]) release() {
+func (w *scanner[T]) release() {
 	for _, p := range w.lent[:w.count] {
-		GiveBack(p)
+		kernel.GiveBack(p)
 	}
 }
 
 // rows is the (n,P) matrix of a head's rows of this chunk in y (B·T,H·P).
-func (w *scan[T]) rows(y []T, h int) Mat[T] {
-	return Mat[T]{y[(w.row*w.H+h)*w.P:], w.H * w.P, 1}
+func (w *scanner[T]) rows(y []T, h int) kernel.Mat[T] {
+	return kernel.RowMajor(y[(w.row*w.H+h)*w.P:], w.H*w.P)
 }
 
 // enter goes to chunk k of a sequence and group.
-func (w *scan[T]) enter(seq, g, k int) {
+func (w *scanner[T]) enter(seq, g, k int) {
 	w.row, w.n = seq*w.T+k*w.Chunk, w.length(k)
 	w.steps = w.f.Steps(w.n)
 	group := (w.row*w.G + g) * w.N
-	w.b, w.c = Mat[T]{w.bs[group:], w.G * w.N, 1}, Mat[T]{w.cs[group:], w.G * w.N, 1}
-	MatMul(w.scores, w.n, w.c, w.b.T(), w.n, w.n, w.N, w.f.N)
+	w.b, w.c = kernel.RowMajor(w.bs[group:], w.G*w.N), kernel.RowMajor(w.cs[group:], w.G*w.N)
+	kernel.MatMul(w.scores, w.n, w.c, w.b.T(), w.n, w.n, w.N, w.f.N)
 }
 
 // head computes what forward and backward need of a head: a, the decays, u, the weights, and u decayed.
-func (w *scan[T]) head(h int) {
+func (w *scanner[T]) head(h int) {
 	w.x = w.rows(w.xs, h)
-	sum := Negzero[T]()
+	sum := kernel.Negzero[T]()
 	for t := range w.n {
 		i := (w.row+t)*w.H + h
 		sum += w.las[i]
@@ -181,8 +184,8 @@ func expMore[T libm.Float](e, x []T, m T) {
 }
 
 // forward is the chunk's y, and takes the state from before the chunk to after it.
-func (w *scan[T]) forward(y Mat[T], d T, state []T, first bool) {
-	Causal(w.steps, y, RowMajor(w.weight, w.n), RowMajor(w.u, w.P), w.P, Steps{Keys: w.n, Queries: w.n}, PastOnly)
+func (w *scanner[T]) forward(y kernel.Mat[T], d T, state []T, first bool) {
+	kernel.Causal(w.steps, y, kernel.RowMajor(w.weight, w.n), kernel.RowMajor(w.u, w.P), w.P, kernel.Steps{Keys: w.n, Queries: w.n}, kernel.PastOnly)
 	if !first {
 		w.carried(state)
 	}
@@ -202,8 +205,8 @@ func (w *scan[T]) forward(y Mat[T], d T, state []T, first bool) {
 }
 
 // advance makes the state after the chunk from the one before; they may be the same slice.
-func (w *scan[T]) advance(after, before []T, first bool) {
-	MatMul(w.sum, w.N, RowMajor(w.ru, w.P).T(), w.b, w.P, w.N, w.n, w.steps)
+func (w *scanner[T]) advance(after, before []T, first bool) {
+	kernel.MatMul(w.sum, w.N, kernel.RowMajor(w.ru, w.P).T(), w.b, w.P, w.N, w.n, w.steps)
 	if first {
 		copy(after, w.sum)
 		return
@@ -215,6 +218,6 @@ func (w *scan[T]) advance(after, before []T, first bool) {
 }
 
 // carried sets off to S·c, what the state before the chunk says at each step.
-func (w *scan[T]) carried(before []T) {
-	MatMul(w.off, w.P, w.c, RowMajor(before, w.N).T(), w.n, w.P, w.N, w.f.N)
+func (w *scanner[T]) carried(before []T) {
+	kernel.MatMul(w.off, w.P, w.c, kernel.RowMajor(before, w.N).T(), w.n, w.P, w.N, w.f.N)
 }
