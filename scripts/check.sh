@@ -5,11 +5,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A finding that must stay is silenced where it stands: //lint:ignore, the check, and the reason.
-staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The module is read as amd64 builds it: elsewhere what stands for assembly only panics, and a loop around it looks as
+# if it ended there. A finding that must stay is silenced where it stands: //lint:ignore, the check, and the reason.
+staticcheck() { go -C "$1" run -exec 'env GOARCH=amd64' honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...; }
 
 go vet ./...
-go run $staticcheck ./...
+staticcheck .
 
 unformatted=$(gofmt -l .)
 if [ -n "$unformatted" ]; then
@@ -18,7 +19,7 @@ if [ -n "$unformatted" ]; then
 fi
 
 go -C scripts/asm vet .
-go -C scripts/asm run $staticcheck .
+staticcheck scripts/asm
 go -C scripts/asm run . -check
 
 CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./kernel ./parallel ./optim ./train ./trace ./run ./experiments
