@@ -219,8 +219,8 @@ type disturbance struct {
 	at      int // in run A
 }
 
-// disturb finds the breaches in which the runs differ. What both read alike made no difference.
-func (p *pair) disturb() {
+// disturb finds the breaches in which the runs differ, in all that they recorded. What both read alike made no difference.
+func (p *pair) disturb(wholeA, wholeB []trace.Record) {
 	back := make([]int, len(p.b)) // from records of b to those of a
 	for j := range back {
 		back[j] = none
@@ -234,17 +234,26 @@ func (p *pair) disturb() {
 		j := p.match[i]
 		return j >= 0 && in < len(p.a[i].In) && in < len(p.b[j].In) && !sigEqual(&p.a[i].In[in], &p.b[j].In[in])
 	}
-	for _, b := range breaches(p.a) {
-		if differs(b.at, b.in) {
-			p.disturbed = append(p.disturbed, disturbance{b, true, p.a, b.at})
+	inA, inB := bySeq(p.a), bySeq(p.b)
+	for _, b := range breaches(wholeA) {
+		if i, ok := inA[wholeA[b.at].Seq]; ok && differs(i, b.in) {
+			p.disturbed = append(p.disturbed, disturbance{b, true, wholeA, i})
 		}
 	}
-	for _, b := range breaches(p.b) {
-		if i := back[b.at]; i != none && differs(i, b.in) {
-			p.disturbed = append(p.disturbed, disturbance{b, false, p.b, i})
+	for _, b := range breaches(wholeB) {
+		if j, ok := inB[wholeB[b.at].Seq]; ok && back[j] != none && differs(back[j], b.in) {
+			p.disturbed = append(p.disturbed, disturbance{b, false, wholeB, back[j]})
 		}
 	}
 	slices.SortStableFunc(p.disturbed, func(x, y disturbance) int { return cmp.Compare(x.at, y.at) })
+}
+
+func bySeq(records []trace.Record) map[int]int {
+	at := make(map[int]int, len(records))
+	for i := range records {
+		at[records[i].Seq] = i
+	}
+	return at
 }
 
 // disturbance is that of a record of run A; nil: it has none.
@@ -280,25 +289,34 @@ func (p *pair) toReader(all *world) {
 	}
 	for i := range p.disturbed {
 		d := &p.disturbed[i]
-		wrote := d.wrote
-		if d.at < p.first || !d.shown(p, wrote) {
-			continue
+		if d.at >= p.first && d.shown(p) {
+			p.first, p.place = d.at, d.at
+			return
 		}
-		p.first, p.place = d.at, d.at
-		return
+	}
+	if a.Kind == "metric" && p.resumed {
+		p.toStates()
 	}
 }
 
-// shown tells whether both runs have what wrote the memory, and wrote the same.
-func (d *disturbance) shown(p *pair, wrote int) bool {
-	if d.inA {
-		j := p.match[wrote]
-		return j >= 0 && sigsEqual(p.a[wrote].Out, p.b[j].Out)
+// toStates moves a first mismatch of the fingerprint of all state to where it shows what it read: which state a restore left otherwise.
+func (p *pair) toStates() {
+	for i := p.first; i < len(p.a); i++ {
+		a, j := &p.a[i], p.match[i]
+		if j >= 0 && a.Kind == "metric" && a.Name == "state" && len(a.In) > 0 && len(p.b[j].In) == len(a.In) {
+			p.first, p.place = i, i
+			return
+		}
 	}
+}
+
+// shown tells whether what wrote the memory wrote the same in both runs, as far as both have it: a restore is one run's alone.
+func (d *disturbance) shown(p *pair) bool {
+	wrote := &d.records[d.wrote]
 	for i, j := range p.match {
-		if j == wrote {
+		if j >= 0 && (d.inA && p.a[i].Seq == wrote.Seq || !d.inA && p.b[j].Seq == wrote.Seq) {
 			return sigsEqual(p.a[i].Out, p.b[j].Out)
 		}
 	}
-	return false
+	return wrote.Phase == "load"
 }

@@ -22,6 +22,9 @@ func class(verdict string, a, b *trace.Record, differences []Field, oneSchedule 
 	case "memory":
 		return "memory", []string{"what was read is not what was written, in the same run: no Call made the difference"}
 	case "origin":
+		if a == nil || b == nil {
+			return "state", []string{"a random stream is state"}
+		}
 		if a != nil && b != nil {
 			return originClass(a, b, differences, oneSchedule)
 		}

@@ -39,11 +39,13 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 		for _, rb := range b.Ranks {
 			if ra.Rank == rb.Rank {
 				ra.Records, rb.Records = w.of(ra.Records), w.of(rb.Records)
+				ra.Records, rb.Records = r.overlapAlike(ra.Records, rb.Records)
+				wholeA, wholeB := upTo(ra.Records, level), upTo(rb.Records, level)
 				ra, rb, from := common(ra, rb)
 				ra, rb = samePieces(ra, rb, inA, inB)
-				ra.Records, rb.Records = r.overlapAlike(ra.Records, rb.Records)
 				p := align(ra, rb, level)
 				p.window, p.resumed, p.differences = w, w.steps[from], r.ConfigDifferences
+				p.disturb(wholeA, wholeB)
 				found = append(found, p)
 				r.count(p)
 			}
@@ -89,6 +91,7 @@ type pair struct {
 	onlyB  []int // records of b that a lacks
 	first  int   // index in a of the first mismatch; len(a) if none
 	extraB int   // index in b of a record a lacks that comes before first, or −1
+	stray  stray // what moved a random stream in one run alone
 	place  int   // index in a of what comes next after that record; else first
 	byPath map[string][]int
 
@@ -125,7 +128,6 @@ func align(ra, rb trace.Rank, level trace.Level) *pair {
 		}
 	}
 	p.findFirst()
-	p.disturb()
 	return p
 }
 
@@ -181,6 +183,9 @@ func (r *Report) count(p *pair) {
 
 // verdict reads the first mismatch of one rank; see docs/traces.md, Verdicts for the order of the tests.
 func (p *pair) verdict(all *world) (string, []string) {
+	if p.stray.explains {
+		return p.strayVerdict()
+	}
 	if p.extraB >= 0 {
 		return "missing", []string{fmt.Sprintf("only run B has %s; %s", p.b[p.extraB].Key(), p.lastCommon())}
 	}
@@ -200,7 +205,7 @@ func (p *pair) verdict(all *world) (string, []string) {
 		}
 		return "outside-window", []string{"state differs where the window starts: " + a.Name}
 	case a.Kind == "metric" || a.Kind == "module" || a.Kind == "recompute" && sigsEqual(a.In, b.In):
-		if verdict, why := p.inputsDiffer(a, b); a.Kind == "metric" && verdict == "memory" {
+		if verdict, why := p.inputsDiffer(a, b); a.Kind == "metric" && len(a.In) == len(b.In) && (verdict == "memory" || verdict == "restore") {
 			return verdict, why
 		}
 		return "narrow", []string{a.Kind + " records name no root: its Calls lie deeper"}

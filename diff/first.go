@@ -6,6 +6,7 @@ import "firstbit/trace"
 // standing right after the last record before it that both have.
 func (p *pair) findFirst() {
 	p.first = p.mismatch(0, false)
+	p.setStraysAside()
 	if p.level >= trace.Op && p.first < len(p.a) && p.a[p.first].Kind == "module" && p.match[p.first] >= 0 {
 		// Every Call within wrote the same. What its output lies in changed since: the next Call that reads it says so.
 		if reader := p.mismatch(p.first+1, true); reader < len(p.a) {
@@ -28,15 +29,20 @@ func (p *pair) findFirst() {
 	}
 }
 
-// mismatch is the first record from number from on that differs, or of those alone that are no module's boundary.
+// mismatch is the first record from number from on that differs, or of those alone that are no module's boundary. A flagged one, whose bytes
+// nobody is to read, counts where nothing else differs; one that moves a random stream in one run alone is judged on what reads the stream.
 func (p *pair) mismatch(from int, inner bool) int {
+	flagged := len(p.a)
 	for i := from; i < len(p.a); i++ {
-		if inner && p.a[i].Kind == "module" {
-			continue
-		}
-		if p.match[i] < 0 || differs(&p.a[i], &p.b[p.match[i]]) {
+		a, j := &p.a[i], p.match[i]
+		switch {
+		case inner && a.Kind == "module", j < 0 && movesAStream(a):
+		case j >= 0 && !differs(a, &p.b[j]):
+		case j >= 0 && len(a.Flags)+len(p.b[j].Flags) > 0 && sigsEqual(a.In, p.b[j].In):
+			flagged = min(flagged, i)
+		default:
 			return i
 		}
 	}
-	return len(p.a)
+	return flagged
 }

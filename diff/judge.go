@@ -24,6 +24,7 @@ func (r *Report) judge(pairs []*pair, groups map[string][]int, oneSchedule bool)
 	}
 	at := all.first(verdicts)
 	if at == none {
+		r.strays(pairs)
 		return
 	}
 	first := pairs[at]

@@ -98,9 +98,6 @@ func (w *window) of(records []trace.Record) []trace.Record {
 		if outside(r) || w.unequal && r.Kind == "state" {
 			continue
 		}
-		if w.unequal && r.Kind == "metric" && r.Name == "state" {
-			r.In = nil
-		}
 		kept = append(kept, r)
 	}
 	return kept
