@@ -13,7 +13,7 @@ var rngExtraDraw = &Cause{
 	Found:  Found{Root: "iterator.rng.dropout.tp", Class: "state", verdict: "restore"},
 	config: noisy,
 	stop:   3,
-	vary: [2]variation{{schedule: 1, faults: []string{"draw@rng.dropout.tp when=before"}},
+	vary: [2]variation{{schedule: 1},
 		{schedule: 1, faults: []string{"draw@rng.dropout.tp when=after"}}},
 	broken: setting{source: true},
 	cured:  setting{faults: []string{"draw@rng.dropout.tp when=before"}},

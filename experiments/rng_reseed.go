@@ -13,7 +13,7 @@ var rngReseed = &Cause{
 	Found:  Found{Root: "seed.rng.dropout.tp", Class: "state", verdict: "restore"},
 	config: noisy,
 	stop:   3,
-	vary: [2]variation{{schedule: 1, faults: []string{"seed@rng.* when=before"}},
+	vary: [2]variation{{schedule: 1},
 		{schedule: 1, faults: []string{"seed@rng.* when=after"}}},
 	broken: setting{source: true},
 	cured:  setting{faults: []string{"seed@rng.* when=before"}},
