@@ -35,6 +35,7 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 		Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
 	inA, inB := heldIn(a), heldIn(b)
 	var found []*pair
+	otherPieces := 0
 	for _, ra := range a.Ranks {
 		for _, rb := range b.Ranks {
 			if ra.Rank == rb.Rank {
@@ -42,7 +43,9 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 				ra.Records, rb.Records = r.overlapAlike(ra.Records, rb.Records)
 				wholeA, wholeB := upTo(ra.Records, level), upTo(rb.Records, level)
 				ra, rb, from := common(ra, rb)
+				n := len(ra.Records) + len(rb.Records)
 				ra, rb = samePieces(ra, rb, inA, inB)
+				otherPieces += n - len(ra.Records) - len(rb.Records)
 				p := align(ra, rb, level)
 				p.window, p.resumed, p.differences = w, w.steps[from], r.ConfigDifferences
 				p.disturb(wholeA, wholeB)
@@ -55,6 +58,10 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 		return nil, NotComparable{"the traces have no rank in common"}
 	}
 	r.judge(found, a.Run.Groups, a.Run.Schedule == b.Run.Schedule && a.Run.Schedule != "" && a.Run.Schedule != "real")
+	if otherPieces > 0 {
+		r.LeftOut = otherPieces
+		r.Evidence = append(r.Evidence, fmt.Sprintf("%d records of states were left out: the ranks have other pieces of them in the two runs", otherPieces))
+	}
 	return r.end(), nil
 }
 
