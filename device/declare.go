@@ -134,7 +134,12 @@ func (c *Call) Output(name string) *Tensor {
 // Scalar is the scalar of a name; 0: the Call does without.
 func (c *Call) Scalar(name string) float64 {
 	for i := range c.Scalars {
-		if same(c.Scalars[i].Name, name) {
+		if identical(c.Scalars[i].Name, name) {
+			return c.Scalars[i].Value
+		}
+	}
+	for i := range c.Scalars {
+		if c.Scalars[i].Name == name {
 			return c.Scalars[i].Value
 		}
 	}
