@@ -45,7 +45,8 @@ var (
 		Fixed:     reduce.MustPlan("n:seq/fp32; steps:seq/fp32; chunk=16; within=sequence|segment"),
 		Canonical: reduce.MustPlan("within=segment"),
 		Run:       device.Width(runScan[float32], runScan[float64])}
-	scanBackward = &device.Kernel{Name: "ssd.bwd", In: device.Names("x b c dt la d begin? dy dlast?"), Scalars: device.Names("batch groups steps"), Out: device.Names("dx db dc ddt dla dbegin?"),
+	scanBackward = &device.Kernel{Name: "ssd.bwd", In: device.Names("x b c dt la d begin? dy dlast?"),
+		Scalars: device.Names("batch groups steps"), Out: device.Names("dx db dc ddt dla dbegin?"),
 		Fixed:     reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:seq/fp32; chunk=16; within=sequence|segment"),
 		Fast:      reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:arrival/fp32; chunk=16; within=sequence|segment"),
 		Canonical: reduce.MustPlan("within=segment"),
@@ -71,12 +72,14 @@ func convShapeOf(c *device.Call, x *device.Tensor, taps int) convShape {
 
 func runConvolution[T libm.Float](c *device.Call) {
 	k := c.Input("w").Cols()
-	causalConv(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "before"), device.In[T](c, "w"), device.In[T](c, "bias"), convShapeOf(c, c.Input("x"), k), c.Fold("taps", k))
+	causalConv(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "before"), device.In[T](c, "w"), device.In[T](c, "bias"),
+		convShapeOf(c, c.Input("x"), k), c.Fold("taps", k))
 }
 
 func runConvolutionBackward[T libm.Float](c *device.Call) {
 	k := c.Input("w").Cols()
-	causalConvBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "after"), device.In[T](c, "w"), convShapeOf(c, c.Input("dy"), k), c.Fold("taps", k))
+	causalConvBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "after"), device.In[T](c, "w"),
+		convShapeOf(c, c.Input("dy"), k), c.Fold("taps", k))
 }
 
 func runConvolutionWeight[T libm.Float](c *device.Call) {
@@ -94,7 +97,8 @@ func runTimeStep[T libm.Float](c *device.Call) {
 }
 
 func runTimeStepBackward[T libm.Float](c *device.Call) {
-	timeStepBackward(device.Out[T](c, "draw"), device.In[T](c, "ddt"), device.In[T](c, "dla"), device.In[T](c, "raw"), device.In[T](c, "bias"), device.In[T](c, "a_log"), T(c.Scalar("least")))
+	timeStepBackward(device.Out[T](c, "draw"), device.In[T](c, "ddt"), device.In[T](c, "dla"),
+		device.In[T](c, "raw"), device.In[T](c, "bias"), device.In[T](c, "a_log"), T(c.Scalar("least")))
 }
 
 func runBiasBackward[T libm.Float](c *device.Call) {
@@ -127,29 +131,35 @@ func scanShape(c *device.Call) ssdShape {
 
 func runScan[T libm.Float](c *device.Call) {
 	s := scanShape(c)
-	ssd(device.Out[T](c, "y"), device.Out[T](c, "last"), device.In[T](c, "x"), device.In[T](c, "b"), device.In[T](c, "c"), device.In[T](c, "dt"), device.In[T](c, "la"), device.In[T](c, "d"), device.In[T](c, "begin"), s,
+	in := func(name string) []T { return device.In[T](c, name) }
+	ssd(device.Out[T](c, "y"), device.Out[T](c, "last"), in("x"), in("b"), in("c"), in("dt"), in("la"), in("d"), in("begin"), s,
 		ssdFolds{N: c.Fold("n", s.N), Steps: func(n int) kernel.Fold { return c.Fold("steps", n) }})
 }
 
 func runScanBackward[T libm.Float](c *device.Call) {
 	s := scanShape(c)
-	grad := ssdGradients[T]{X: device.Out[T](c, "dx"), B: device.Out[T](c, "db"), C: device.Out[T](c, "dc"), DT: device.Out[T](c, "ddt"), LA: device.Out[T](c, "dla"), Begin: device.Out[T](c, "dbegin")}
-	ssdBackward(grad, device.In[T](c, "dy"), device.In[T](c, "dlast"), device.In[T](c, "x"), device.In[T](c, "b"), device.In[T](c, "c"), device.In[T](c, "dt"), device.In[T](c, "la"), device.In[T](c, "d"), device.In[T](c, "begin"), s,
+	in := func(name string) []T { return device.In[T](c, name) }
+	out := func(name string) []T { return device.Out[T](c, name) }
+	grad := ssdGradients[T]{X: out("dx"), B: out("db"), C: out("dc"), DT: out("ddt"), LA: out("dla"), Begin: out("dbegin")}
+	ssdBackward(grad, in("dy"), in("dlast"), in("x"), in("b"), in("c"), in("dt"), in("la"), in("d"), in("begin"), s,
 		ssdFolds{N: c.Fold("n", s.N), P: c.Fold("p", s.P), State: c.Fold("state", s.P*s.N), Heads: c.Fold("heads", s.H/s.G),
 			Steps: func(n int) kernel.Fold { return c.Fold("steps", n) }})
 }
 
 func runGatedNorm[T libm.Float](c *device.Call) {
 	d := c.Input("x").Cols() / c.Output("rstd").Cols()
-	gatedNorm(device.Out[T](c, "y"), device.Out[T](c, "rstd"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "w"), d, T(c.Scalar("eps")), c.Fold("d", d))
+	gatedNorm(device.Out[T](c, "y"), device.Out[T](c, "rstd"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "w"),
+		d, T(c.Scalar("eps")), c.Fold("d", d))
 }
 
 func runGatedNormBackward[T libm.Float](c *device.Call) {
 	d := c.Input("dy").Cols() / c.Input("rstd").Cols()
-	gatedNormBackward(device.Out[T](c, "dx"), device.Out[T](c, "dz"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "w"), device.In[T](c, "rstd"), d, c.Fold("d", d))
+	gatedNormBackward(device.Out[T](c, "dx"), device.Out[T](c, "dz"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"),
+		device.In[T](c, "w"), device.In[T](c, "rstd"), d, c.Fold("d", d))
 }
 
 func runGatedNormWeight[T libm.Float](c *device.Call) {
 	d := c.Input("dy").Cols() / c.Input("rstd").Cols()
-	gatedNormWeightBackward(device.Out[T](c, "dw"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "rstd"), d, c.Fold("rows", c.Input("dy").Rows()))
+	gatedNormWeightBackward(device.Out[T](c, "dw"), device.In[T](c, "dy"), device.In[T](c, "x"), device.In[T](c, "z"), device.In[T](c, "rstd"),
+		d, c.Fold("rows", c.Input("dy").Rows()))
 }
