@@ -10,24 +10,6 @@ import (
 	"firstbit/state"
 )
 
-// held lists the states of a parameter's elements from lo on, in the order in which trainers list them. There is no gradient before the first
-// step.
-func held(p *nn.Param, lo int, master, m, v, grad *device.Tensor) (all []device.Held) {
-	place := p.Place.From(lo)
-	add := func(r state.Role, t *device.Tensor) {
-		all = append(all, device.Held{Item: state.New(p.Name, r, place), Tensor: t})
-	}
-	if p.Master != p.W {
-		add(state.Master, master)
-	}
-	add(state.FirstMoment, m)
-	add(state.SecondMoment, v)
-	if grad != nil {
-		add(state.Gradient, grad)
-	}
-	return all
-}
-
 // AdamW updates the weights of a rank. Over several ranks each updates a shard of its parameters: gradients are added bucket by bucket into
 // shards over the ranks that have the same parameters, the shards' weights are updated and gathered again. A group of one has all, and
 // neither adds nor gathers.
@@ -88,15 +70,36 @@ func (a *AdamW) update(dev *device.Device, s *Segment, norm *device.Tensor, step
 	c.Do()
 }
 
-// States lists what the rank has of each parameter, in pieces: the master where there is one, the moments, and the gradient of the last step.
+// States lists what the rank has of each parameter, in pieces: the master where there is one, and the moments. They are in the same tensors in
+// every step.
 func (a *AdamW) States() map[*nn.Param][]device.Held {
 	all := map[*nn.Param][]device.Held{}
 	for _, b := range a.Buckets {
 		for _, s := range b.Segments {
-			all[s.Param] = append(all[s.Param], held(s.Param, s.Lo, s.Master, s.M, s.V, s.gradient())...)
+			if p := s.Param; p.Master != p.W {
+				all[p] = append(all[p], s.held(state.Master, s.Master))
+			}
+			all[s.Param] = append(all[s.Param], s.held(state.FirstMoment, s.M), s.held(state.SecondMoment, s.V))
 		}
 	}
 	return all
+}
+
+// Gradients lists the pieces of the last step's gradients; none before the first step.
+func (a *AdamW) Gradients() (all []device.Held) {
+	for _, b := range a.Buckets {
+		for _, s := range b.Segments {
+			if g := s.gradient(); g != nil {
+				all = append(all, s.held(state.Gradient, g))
+			}
+		}
+	}
+	return all
+}
+
+// held is a state of the segment's elements.
+func (s *Segment) held(r state.Role, t *device.Tensor) device.Held {
+	return device.Held{Item: state.New(s.Param.Name, r, s.Param.Place.From(s.Lo)), Tensor: t}
 }
 
 // read declares what an update reads besides the gradient, and what it writes but the weight.

@@ -135,9 +135,7 @@ func steps(t *testing.T, l parallel.Layout, build building, fill filling, middle
 		for _, p := range out.params[r] {
 			o.note(t, "w", p, 0, p.W)
 			for _, h := range out.opts[r].States()[p] {
-				if h.Role != state.Gradient {
-					o.note(t, string(h.Role), p, h.Place.Lo, h.Tensor)
-				}
+				o.note(t, string(h.Role), p, h.Place.Lo, h.Tensor)
 			}
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/tidwall/match"
 
 	"firstbit/device"
-	"firstbit/nn"
 	"firstbit/quant"
 	"firstbit/spell"
+	"firstbit/state"
 )
 
 // Quant is how the operands of linear layers are quantised, for the precisions that do so.
@@ -104,22 +104,27 @@ func (t *Trainer) updateScales() {
 	}
 }
 
-// eachCopy calls do for the quantised copies of a weight, by what follows its name in theirs. They follow from the master, so a checkpoint
-// does not carry them.
-func eachCopy(p *nn.Param, do func(name string, x *device.Tensor)) {
-	q := quant.Of(p)
-	if q == nil {
-		return
-	}
-	each := func(of string, x quant.Packed) {
-		do(of+".packed", x.Codes)
-		do(of+".scales", x.Scales)
-		if x.Global != nil {
-			do(of+".global", x.Global)
+// copies lists the quantised copies of weights. They follow from the masters, so a checkpoint does not carry them.
+func (t *Trainer) copies() (all []device.Held) {
+	for _, p := range t.weights.Params() {
+		q := quant.Of(p)
+		if q == nil {
+			continue
+		}
+		each := func(of string, x quant.Packed) {
+			add := func(what string, t *device.Tensor) {
+				all = append(all, device.Held{Item: state.Item{Name: p.Name + of + what, Role: state.Copy, Of: p.Name, Place: p.Place}, Tensor: t})
+			}
+			add(".packed", x.Codes)
+			add(".scales", x.Scales)
+			if x.Global != nil {
+				add(".global", x.Global)
+			}
+		}
+		each(".fprop", q.Fprop)
+		if q.Dgrad != q.Fprop {
+			each(".dgrad", q.Dgrad)
 		}
 	}
-	each(".fprop", q.Fprop)
-	if q.Dgrad != q.Fprop {
-		each(".dgrad", q.Dgrad)
-	}
+	return all
 }

@@ -9,7 +9,6 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
-	"firstbit/nn"
 	"firstbit/state"
 )
 
@@ -27,8 +26,9 @@ type shown struct {
 	// Digest makes every step end with a fingerprint of the whole state.
 	Digest bool
 
-	buf    []byte
-	floats []device.Held // those that can be NaN
+	buf     []byte
+	lasting []device.Held // states in tensors that are the same in every step
+	floats  []device.Held // those that can be NaN
 }
 
 // Names of the states of the run itself.
@@ -40,25 +40,44 @@ const (
 
 // States lists the pieces of the run's state that this rank has, in one order, of the roles that are wanted. Gradients are there once a step
 // has made some. Numbers of the trainer are copies.
-func (t *Trainer) States(want func(state.Role) bool) (all []device.Held) {
-	add := func(i state.Item, x *device.Tensor) {
-		if want(i.Role) {
-			all = append(all, device.Held{Item: i, Tensor: x})
+func (t *Trainer) States(want func(state.Role) bool) []device.Held {
+	if t.lasting == nil {
+		t.lasting = t.lastingStates()
+	}
+	all := make([]device.Held, 0, len(t.lasting)+3)
+	for i := range t.lasting {
+		if want(t.lasting[i].Role) {
+			all = append(all, t.lasting[i])
 		}
 	}
+	number := func(name string, r state.Role, n int64) {
+		if want(r) {
+			x := numberTensor(n)
+			all = append(all, device.Held{Item: state.Item{Name: name, Role: r, Place: state.Place{Whole: x.Shape()}}, Tensor: x})
+		}
+	}
+	number(positionState, state.Iterator, t.consumed)
+	if want(state.Copy) {
+		all = append(all, t.copies()...)
+	}
+	number(stepState, state.Counter, int64(t.step))
+	number(optimStepState, state.Counter, int64(t.updates))
+	if want(state.Gradient) {
+		all = append(all, t.Optim.Gradients()...)
+	}
+	return all
+}
+
+// lastingStates lists the pieces that are in the same tensors in every step.
+func (t *Trainer) lastingStates() (all []device.Held) {
+	add := func(i state.Item, x *device.Tensor) { all = append(all, device.Held{Item: i, Tensor: x}) }
 	whole := func(of string, r state.Role, x *device.Tensor) {
 		add(state.New(of, r, state.Place{Whole: x.Shape()}), x)
-	}
-	number := func(name string, r state.Role, n int64) {
-		x := numberTensor(n)
-		add(state.Item{Name: name, Role: r, Place: state.Place{Whole: x.Shape()}}, x)
 	}
 	held := t.Optim.States()
 	for _, p := range t.weights.Params() {
 		add(state.New(p.Name, state.Weight, p.Place), p.W)
-		for _, h := range held[p] {
-			add(h.Item, h.Tensor)
-		}
+		all = append(all, held[p]...)
 	}
 	for _, r := range t.Routers() {
 		if !r.Shared {
@@ -71,22 +90,9 @@ func (t *Trainer) States(want func(state.Role) bool) (all []device.Held) {
 		whole(d.Name, state.Scale, d.Scale)
 	}
 	for _, s := range t.weights.Streams() {
-		add(t.streamItem(s), s.State)
+		add(state.New(s.Name, state.RandomStream, state.Place{Stream: s.Name + t.of(s.Name)}), s.State)
 	}
-	number(positionState, state.Iterator, t.consumed)
-	for _, p := range t.weights.Params() {
-		eachCopy(p, func(name string, x *device.Tensor) {
-			add(state.Item{Name: p.Name + name, Role: state.Copy, Of: p.Name, Place: p.Place}, x)
-		})
-	}
-	number(stepState, state.Counter, int64(t.step))
-	number(optimStepState, state.Counter, int64(t.updates))
 	return all
-}
-
-// streamItem is the state of a random stream, of which ranks that draw the same numbers have the same.
-func (t *Trainer) streamItem(s *nn.Stream) state.Item {
-	return state.New(s.Name, state.RandomStream, state.Place{Stream: s.Name + t.of(s.Name)})
 }
 
 func (t *Trainer) showsState() bool { return t.StateAt != nil && t.StateAt(t.step) }
