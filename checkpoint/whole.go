@@ -39,10 +39,7 @@ func (c *Checkpoint) Assemble() (*Whole, error) {
 				return nil, errPlaces
 			}
 			t := c.Ranks[rank].Tensors[i]
-			name, place := e.Name, *e.Place
-			if place.Stream != "" {
-				name, place = "stream "+place.Stream, state.Place{Whole: t.Shape}
-			}
+			name, place := e.Place.Key(e.Name), e.Place.Of(t.Shape)
 			bad := func(err error) error { return fmt.Errorf("tensor %q of %s: %w", e.Name, f.Name, err) }
 			g := found[name]
 			if g == nil {

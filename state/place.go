@@ -31,6 +31,22 @@ func (p Place) From(lo int) Place {
 	return p
 }
 
+// Key tells wholes of one name apart: random streams are others on ranks that draw other numbers.
+func (p Place) Key(name string) string {
+	if p.Stream != "" {
+		return "stream " + p.Stream
+	}
+	return name
+}
+
+// Of is the place of a piece with a tensor of such a shape: every rank that has a random stream has all of it.
+func (p Place) Of(shape []int) Place {
+	if p.Stream != "" {
+		return Place{Whole: shape}
+	}
+	return p
+}
+
 // Equal tells whether two pieces of equal length have the same elements.
 func (p Place) Equal(q Place) bool {
 	return p.Lo == q.Lo && p.Stream == q.Stream && slices.Equal(p.Whole, q.Whole) && slices.Equal(p.Cuts, q.Cuts)

@@ -68,11 +68,3 @@ func New(of string, r Role, p Place) Item {
 	}
 	return Item{a[0] + of + a[1], r, of, p}
 }
-
-// Key names the whole that the piece is of. Random streams of one name are other wholes on ranks that draw other numbers.
-func (s *Item) Key() string {
-	if s.Place.Stream != "" {
-		return "stream " + s.Place.Stream
-	}
-	return s.Name
-}

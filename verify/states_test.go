@@ -24,14 +24,11 @@ type gathered struct {
 // gather lays a rank's pieces where their places say, and says what does not fit.
 func gather(all map[string]*gathered, rank int, states []device.Held) error {
 	for _, s := range states {
-		place := s.Place
-		if place.Stream != "" {
-			place.Whole = s.Shape()
-		}
-		g := all[s.Key()]
+		place, key := s.Place.Of(s.Shape()), s.Place.Key(s.Name)
+		g := all[key]
 		if g == nil {
 			g = &gathered{s.Role, make([]uint64, place.Elements()), make([]int, place.Elements())}
-			all[s.Key()] = g
+			all[key] = g
 		}
 		for i, b := range bitsOf(s.Tensor) {
 			at := place.Index(i)
