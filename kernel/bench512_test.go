@@ -3,19 +3,11 @@ package kernel
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"time"
 
 	"firstbit/kernel/check"
 )
-
-// oneProcessor sets GOMAXPROCS to 1 and returns what sets it back. Each benchmark that testing runs, inside
-// others too, starts at the number of processors that -cpu says.
-func oneProcessor() (back func()) {
-	procs := runtime.GOMAXPROCS(1)
-	return func() { runtime.GOMAXPROCS(procs) }
-}
 
 // BenchmarkProduct512 puts the product beside the yardstick at 512³, one after the other in one run, so that
 // the ratio can be read: MatMul packs, the plain tile does not. On one processor.
@@ -26,12 +18,12 @@ func BenchmarkProduct512(b *testing.B) {
 	mx, my := RowMajor(x, n), RowMajor(y, n)
 	run := func(name string, f func()) {
 		b.Run(name, func(b *testing.B) {
-			defer oneProcessor()()
+			defer check.OneProcessor()()
 			b.ReportAllocs()
 			for b.Loop() {
 				f()
 			}
-			flops(b, 2*n*n*n)
+			check.Flops(b, 2*n*n*n)
 		})
 	}
 	run("tile4x2", func() { tile4x2(c, x, y, n) })
@@ -41,7 +33,7 @@ func BenchmarkProduct512(b *testing.B) {
 	}
 	seq := inOrder(n)
 	b.Run("NN seq beside tile4x2", func(b *testing.B) { // in turn, the fastest of each: other work on the machine hits both
-		defer oneProcessor()()
+		defer check.OneProcessor()()
 		f, plain, packed := inOrder(n), time.Hour, time.Hour
 		for b.Loop() {
 			start := time.Now()
@@ -81,7 +73,7 @@ func BenchmarkStepShapes(b *testing.B) {
 			mx = RowMajor(x, s.m).T()
 		}
 		b.Run(fmt.Sprintf("%s %d×%d×%d", s.layout, s.m, s.n, s.k), func(b *testing.B) {
-			defer oneProcessor()()
+			defer check.OneProcessor()()
 			vector, plain := time.Hour, time.Hour
 			repeat := max(1, 1<<16/(s.m*s.n*s.k))
 			for b.Loop() {

@@ -11,10 +11,6 @@ import (
 
 const benchN = 256
 
-func flops(b *testing.B, perOp float64) {
-	b.ReportMetric(perOp*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-}
-
 // benchMatMul times a product and the plain register tile in turn, so that what else the machine
 // does hits both, and reports the product's speed and how it stands beside the tile's.
 func benchMatMul(b *testing.B, order string, pick func(x, y Mat[float32]) (Mat[float32], Mat[float32])) {
@@ -61,7 +57,7 @@ func BenchmarkTile4x2(b *testing.B) {
 	for b.Loop() {
 		tile4x2(c, x, y, benchN)
 	}
-	flops(b, 2*benchN*benchN*benchN)
+	check.Flops(b, 2*benchN*benchN*benchN)
 }
 
 func tile4x2(c, x, y []float32, n int) {

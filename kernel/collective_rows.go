@@ -126,7 +126,7 @@ func addLeavesPlain[T libm.Float](f Fold, acc, spare []T, rows [][]T, lo int, to
 func addLeaf[T libm.Float](f Fold, acc, row []T) {
 	if narrow[T](f) {
 		for j, v := range row {
-			acc[j] = add(f, acc[j], enter(f, v))
+			acc[j] = Join(f, acc[j], enter(f, v))
 		}
 		return
 	}

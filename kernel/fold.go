@@ -39,8 +39,8 @@ func (f Fold) Leaf(pos int) int {
 	return int(f.Perm[pos])
 }
 
-// visit calls do for every leaf in the order in which the chains of the fold consume them.
-func (f Fold) visit(do func(pos, leaf int)) {
+// Visit calls do for every leaf in the order in which the chains of the fold consume them.
+func (f Fold) Visit(do func(pos, leaf int)) {
 	pos := 0
 	for _, s := range f.Steps {
 		if s.Join {
@@ -59,8 +59,8 @@ func Negzero[T libm.Float]() T {
 	return -1 / (1 / z) // −1/∞
 }
 
-// add is the one addition of two partial sums outside the fast paths.
-func add[T libm.Float](f Fold, a, b T) T {
+// Join is the one addition of two partial sums outside the fast paths.
+func Join[T libm.Float](f Fold, a, b T) T {
 	s := a + b
 	if x, ok := any(s).(float32); ok && f.Acc != lowp.FP32 {
 		return T(f.Acc.Round(x))
@@ -83,13 +83,13 @@ func MulAdd[T libm.Float](f Fold, acc, a, b T) T {
 			return T(f.Acc.Round(lowp.FMA32(float32(a), float32(b), x)))
 		}
 	}
-	return add(f, acc, enter(f, T(a*b)))
+	return Join(f, acc, enter(f, T(a*b)))
 }
 
 // Run folds the N values leaf returns. It is the definition of a Fold; the fast paths of
 // kernels agree with it bit for bit.
 func Run[T libm.Float](f Fold, leaf func(i int) T) T {
-	return run(f, func(acc T, i int) T { return add(f, acc, enter(f, leaf(i))) })
+	return run(f, func(acc T, i int) T { return Join(f, acc, enter(f, leaf(i))) })
 }
 
 // run is the stack machine: step adds leaf i to an accumulator.
@@ -102,7 +102,7 @@ func run[T libm.Float](f Fold, step func(acc T, i int) T) T {
 	for _, s := range f.Steps {
 		if s.Join {
 			top := len(stack) - 1
-			stack[top-1] = add(f, stack[top-1], stack[top])
+			stack[top-1] = Join(f, stack[top-1], stack[top])
 			stack = stack[:top]
 			continue
 		}
@@ -180,7 +180,7 @@ func addRow[T libm.Float](f Fold, acc, row []T) {
 		return
 	}
 	for j, v := range row {
-		acc[j] = add(f, acc[j], enter(f, v))
+		acc[j] = Join(f, acc[j], enter(f, v))
 	}
 }
 
@@ -199,7 +199,7 @@ func RunRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step
 				}
 			} else {
 				for j, v := range b {
-					a[j] = add(f, a[j], v)
+					a[j] = Join(f, a[j], v)
 				}
 			}
 			s = s[:len(s)-n]

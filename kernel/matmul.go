@@ -78,7 +78,7 @@ func (t *product[T]) packB() {
 			}
 			continue
 		}
-		t.f.visit(func(pos, leaf int) {
+		t.f.Visit(func(pos, leaf int) {
 			panel[pos*tileN], panel[pos*tileN+1] = b.Data[leaf*b.Row+j0], b.Data[leaf*b.Row+j1]
 		})
 	}
@@ -98,7 +98,7 @@ func (t *product[T]) packA(panel []T, i int) {
 		}
 		return
 	}
-	t.f.visit(func(pos, leaf int) {
+	t.f.Visit(func(pos, leaf int) {
 		o, q := leaf*a.Col, panel[pos*tileM:]
 		q[0], q[1], q[2], q[3] = a.Data[o+r0], a.Data[o+r1], a.Data[o+r2], a.Data[o+r3]
 	})
@@ -141,7 +141,7 @@ func (t *product[T]) fold(stack [][tileM * tileN]T, pa, pb []T) (acc [tileM * ti
 		if s.Join {
 			top--
 			for x := range acc {
-				stack[top-1][x] = add(t.f, stack[top-1][x], stack[top][x])
+				stack[top-1][x] = Join(t.f, stack[top-1][x], stack[top][x])
 			}
 			continue
 		}

@@ -119,7 +119,7 @@ func (r *Router) auxFactor() float64 {
 
 func runShare[T libm.Float](c *device.Call) {
 	e := c.Input("scores").Cols()
-	kernel.ProbShare(device.Out[T](c, "share"), device.In[T](c, "scores"), e, c.Fold("experts", e))
+	probShare(device.Out[T](c, "share"), device.In[T](c, "scores"), e, c.Fold("experts", e))
 }
 
 func runCounts(c *device.Call) {
@@ -127,13 +127,13 @@ func runCounts(c *device.Call) {
 	index, e := c.Input("index").I32(), n.Cols()
 	each := len(index) / n.Rows()
 	for b := range n.Rows() {
-		kernel.Counts(n.I32()[b*e:][:e], index[b*each:][:each])
+		counts(n.I32()[b*e:][:e], index[b*each:][:each])
 	}
 }
 
 func runTopKUnbiased[T libm.Float](c *device.Call) {
 	s := c.Input("scores")
-	kernel.TopK(c.Output("index").I32(), device.Data[T](s), nil, s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
+	topK(c.Output("index").I32(), device.Data[T](s), nil, s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
 	inSlots(c)
 }
 
@@ -148,11 +148,11 @@ func runAux[T libm.Float](c *device.Call) {
 	}
 	loss, coeff, rows := device.Out[T](c, "loss"), T(c.Scalar("coeff")), func(n int) kernel.Fold { return c.Fold("rows", n) }
 	if c.Plan.Choice("by") == "sequence" {
-		loss[0] = kernel.AuxLossBySequence(device.Data[T](share), counts.I32(), e, grid, coeff,
+		loss[0] = auxLossBySequence(device.Data[T](share), counts.I32(), e, grid, coeff,
 			rows, c.Fold("experts", e), ctas, c.Fold("sequences", counts.Rows()), probe)
 		return
 	}
-	loss[0] = kernel.AuxLoss(device.Data[T](share), counts.I32(), e, grid, coeff, rows, c.Fold("experts", counts.Len()), ctas, probe)
+	loss[0] = auxLoss(device.Data[T](share), counts.I32(), e, grid, coeff, rows, c.Fold("experts", counts.Len()), ctas, probe)
 }
 
 func onePartial[T libm.Float](tile int, v T) device.Partial {
@@ -167,9 +167,9 @@ func onePartial[T libm.Float](tile int, v T) device.Partial {
 
 func runZ[T libm.Float](c *device.Call) {
 	l := c.Input("logits")
-	z := kernel.ZLoss[T]
+	z := zLoss[T]
 	if c.Plan.Choice("coeff") == "token" {
-		z = kernel.ZLossByToken[T]
+		z = zLossByToken[T]
 	}
 	device.Out[T](c, "loss")[0] = z(device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), c.Fold("experts", l.Cols()), c.Fold("tokens", l.Rows()))
 }

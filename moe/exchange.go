@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
 )
@@ -24,9 +23,9 @@ var (
 	expertCounts = &device.Kernel{Name: "expert_counts", In: device.Names("offsets"), Out: device.Names("counts"), Run: runExpertCounts}
 	splitRows    = &device.Kernel{Name: "split_rows", In: device.Names("counts received gathered"), Out: device.Names("send receive parts"),
 		Run: runSplitRows}
-	sortChunks = &device.Kernel{Name: "sort_chunks", In: device.Names("counts"), Scalars: device.Names("parts most"), Out: device.Names("order inverse offsets bounds?"),
+	sortChunksKernel = &device.Kernel{Name: "sort_chunks", In: device.Names("counts"), Scalars: device.Names("parts most"), Out: device.Names("order inverse offsets bounds?"),
 		Run: runSortChunks}
-	placeRows = &device.Kernel{Name: "gather_rows", In: device.Names("x order"), Out: device.Names("y"),
+	placeRowsKernel = &device.Kernel{Name: "gather_rows", In: device.Names("x order"), Out: device.Names("y"),
 		Run: device.Width(runPlaceRows[float32], runPlaceRows[float64])}
 	padRows = &device.Kernel{Name: "pad", In: device.Names("x parts"), Out: device.Names("y"),
 		Run: device.Width(runPad[float32], runPad[float64])}
@@ -92,7 +91,7 @@ func (w *exchange) possible(what string, n *device.Tensor, most int) {
 // sort orders what was received by expert, then by the rank it came from, then as it came.
 func (m *MoE) sort(dev *device.Device, counts *device.Tensor, rows int) (offsets *device.Tensor) {
 	experts, sources := counts.Cols(), m.sources()
-	c := dev.Open("dispatch.sort", sortChunks)
+	c := dev.Open("dispatch.sort", sortChunksKernel)
 	c.Read("counts", counts)
 	c.ReadScalar("parts", float64(m.ETP.Size()))
 	c.ReadScalar("most", float64(m.way.most))
@@ -188,7 +187,7 @@ func (m *MoE) back(dev *device.Device, name, scatter, suffix string, x *device.T
 
 // place is the rows of x that by names, 0 where it names none.
 func (m *MoE) place(dev *device.Device, label string, x, by *device.Tensor) *device.Tensor {
-	c := dev.Open(label, placeRows)
+	c := dev.Open(label, placeRowsKernel)
 	c.Read("x", x)
 	c.Read("order", by)
 	y := likeRows(c, x, by.Len())
@@ -215,9 +214,9 @@ func likeRows(c *device.Call, x *device.Tensor, rows int) *device.Tensor {
 }
 
 func runSplitRows(c *device.Call) {
-	kernel.SumRuns(c.Output("send").I32(), c.Input("counts").I32())
-	kernel.SumRuns(c.Output("receive").I32(), c.Input("received").I32())
-	kernel.SumRuns(c.Output("parts").I32(), c.Input("gathered").I32())
+	sumRuns(c.Output("send").I32(), c.Input("counts").I32())
+	sumRuns(c.Output("receive").I32(), c.Input("received").I32())
+	sumRuns(c.Output("parts").I32(), c.Input("gathered").I32())
 }
 
 func runExpertCounts(c *device.Call) {
@@ -233,7 +232,7 @@ func runSortChunks(c *device.Call) {
 	if b := c.Output("bounds"); b != nil {
 		bounds = b.I32()
 	}
-	kernel.SortChunks(c.Output("order").I32(), c.Output("inverse").I32(), bounds, counts.I32(), counts.Cols(), int(c.Scalar("parts")), int(c.Scalar("most")))
+	sortChunks(c.Output("order").I32(), c.Output("inverse").I32(), bounds, counts.I32(), counts.Cols(), int(c.Scalar("parts")), int(c.Scalar("most")))
 	sources := (len(bounds) - 1) / (len(offsets) - 1)
 	for e := range offsets {
 		offsets[e] = bounds[e*sources]
@@ -243,10 +242,10 @@ func runSortChunks(c *device.Call) {
 func runPlaceRows[T libm.Float](c *device.Call) {
 	x, y, by := c.Input("x"), c.Output("y"), c.Input("order").I32()
 	if x.Format == lowp.INT32 {
-		kernel.PlaceRows(y.I32(), x.I32(), by)
+		placeRows(y.I32(), x.I32(), by)
 		return
 	}
-	kernel.PlaceRows(device.Data[T](y), device.Data[T](x), by)
+	placeRows(device.Data[T](y), device.Data[T](x), by)
 }
 
 func runPad[T libm.Float](c *device.Call) {

@@ -48,7 +48,7 @@ var (
 	weightedReLU2 = &device.Kernel{Name: "relu2.prob", In: device.Names("h prob"), Out: device.Names("a"),
 		Run: device.Width(runWeightedReLU2[float32], runWeightedReLU2[float64])}
 	// The grouped product whose epilogue also makes the gradient of the routing probability.
-	groupedDProb = &device.Kernel{Name: "grouped_gemm", In: device.Names("dy w2 h prob offsets"), Scalars: device.Names("tile_m tile_n tile_sub"), Out: device.Names("dx dprob"),
+	groupedDProbKernel = &device.Kernel{Name: "grouped_gemm", In: device.Names("dy w2 h prob offsets"), Scalars: device.Names("tile_m tile_n tile_sub"), Out: device.Names("dx dprob"),
 		Parts:     []device.Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
 		Fixed:     reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic|each; grid=4"),
 		Fast:      reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static|each; grid=4"),
@@ -162,7 +162,7 @@ func runGroupedNT[T libm.Float](c *device.Call) { runGrouped[T](c, true) }
 
 func runGrouped[T libm.Float](c *device.Call, transposed bool) {
 	k, n := c.Input("x").Cols(), c.Output("y").Cols()
-	kernel.GroupedMatMul(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "w"),
+	groupedMatMul(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "w"),
 		c.Input("offsets").I32(), k, n, transposed, c.Fold("k", k))
 }
 
@@ -170,7 +170,7 @@ func runGroupedWeight[T libm.Float](c *device.Call) {
 	x, dy, offsets, order := c.Input("x"), c.Input("dy"), c.Input("offsets").I32(), c.Input("order")
 	m, n, dw := x.Cols(), dy.Cols(), device.Out[T](c, "dw")
 	if c.Plan.Choice("cut") == "present" {
-		kernel.GroupedMatMulWeight(dw, device.Data[T](x), device.Data[T](dy), offsets, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
+		groupedMatMulWeight(dw, device.Data[T](x), device.Data[T](dy), offsets, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
 		return
 	}
 	token := make([]int32, x.Rows()) // of each row
@@ -184,7 +184,7 @@ func runGroupedWeight[T libm.Float](c *device.Call) {
 			token[r] = order.I32()[r] / int32(k)
 		}
 	}
-	kernel.GroupedMatMulWeightAll(dw, device.Data[T](x), device.Data[T](dy), offsets, token, m, n, c.Fold("rows", len(token)/k))
+	groupedMatMulWeightAll(dw, device.Data[T](x), device.Data[T](dy), offsets, token, m, n, c.Fold("rows", len(token)/k))
 }
 
 // runGroupedWeightSource is the gradient from the rows of one source, of each expert a run of its own.
@@ -195,17 +195,17 @@ func runGroupedWeightSource[T libm.Float](c *device.Call) {
 	for e := range c.Output("dw").Dim(0) {
 		run := bounds[e*sources+source:][:2]
 		if c.Plan.Choice("cut") == "present" {
-			kernel.GroupedMatMulWeight(dw[e*m*n:][:m*n], x, dy, run, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
+			groupedMatMulWeight(dw[e*m*n:][:m*n], x, dy, run, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
 			continue
 		}
-		kernel.GroupedMatMulWeightAll(dw[e*m*n:][:m*n], x, dy, run, token, m, n, c.Fold("rows", int(c.Scalar("leaves"))))
+		groupedMatMulWeightAll(dw[e*m*n:][:m*n], x, dy, run, token, m, n, c.Fold("rows", int(c.Scalar("leaves"))))
 	}
 }
 
 func runWeightedReLU2[T libm.Float](c *device.Call) {
 	a := device.Out[T](c, "a")
 	kernel.ReLU2(a, device.In[T](c, "h"))
-	kernel.MulRows(a, a, device.In[T](c, "prob"), c.Input("h").Cols())
+	mulRows(a, a, device.In[T](c, "prob"), c.Input("h").Cols())
 }
 
 func runGroupedDProb[T libm.Float](c *device.Call) {
@@ -213,13 +213,13 @@ func runGroupedDProb[T libm.Float](c *device.Call) {
 	dh, dprob := device.Out[T](c, "dx"), device.Out[T](c, "dprob")
 	f, d := h.Cols(), dy.Cols()
 	// dh first holds the product; the epilogue replaces each element after its last use.
-	kernel.GroupedMatMul(dh, device.Data[T](dy), device.Data[T](w2), offsets, d, f, true, c.Fold("k", d))
+	groupedMatMul(dh, device.Data[T](dy), device.Data[T](w2), offsets, d, f, true, c.Fold("k", d))
 	dprobEpilogue(c, dprob, dh, h, prob, offsets, f)
 }
 
 // dprobEpilogue makes dh and dprob of a product that lies in dh.
 func dprobEpilogue[T libm.Float](c *device.Call, dprob, dh []T, h, prob *device.Tensor, offsets []int32, f int) {
-	tiling := kernel.Tiling{M: int(c.Scalar("tile_m")), N: int(c.Scalar("tile_n")), Sub: int(c.Scalar("tile_sub")), Grid: c.Plan.Int("grid")}
+	tiling := tiling{M: int(c.Scalar("tile_m")), N: int(c.Scalar("tile_n")), Sub: int(c.Scalar("tile_sub")), Grid: c.Plan.Int("grid")}
 	tiles := tiling.Tiles(offsets, f)
 	var dispatch []int
 	switch c.Plan.Choice("sched") {
@@ -229,7 +229,7 @@ func dprobEpilogue[T libm.Float](c *device.Call, dprob, dh []T, h, prob *device.
 		tiling.Grid = max(len(tiles), 1)
 	}
 	tiling.Dispatch(tiles, dispatch)
-	kernel.GroupedDProb(dprob, dh, dh, device.Data[T](h), device.Data[T](prob), f, tiling, tiles,
+	groupedDProb(dprob, dh, dh, device.Data[T](h), device.Data[T](prob), f, tiling, tiles,
 		func(n int) kernel.Fold { return c.Fold("n", n) }, tileJoin(c, len(tiles), tiling.Cols(f)), probeTiles[T](c))
 }
 
@@ -251,11 +251,11 @@ func tileJoin(c *device.Call, tiles, cols int) func(rowBlock int) kernel.Fold {
 	}
 }
 
-func probeTiles[T libm.Float](c *device.Call) func(kernel.Tile, []T) {
+func probeTiles[T libm.Float](c *device.Call) func(tile, []T) {
 	if c.Probe == nil {
 		return nil
 	}
-	return func(t kernel.Tile, partial []T) {
+	return func(t tile, partial []T) {
 		p := device.Partial{Part: "grouped_gemm.dprob", Row: t.Lo, Tile: t.Col, Reverse: t.Reverse}
 		switch v := any(partial).(type) {
 		case []float32:

@@ -2,14 +2,13 @@ package moe
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
 
 var (
-	groupScores = &device.Kernel{Name: "group_scores", In: device.Names("scores bias"), Scalars: device.Names("top"), Out: device.Names("sums"),
+	groupScoresKernel = &device.Kernel{Name: "group_scores", In: device.Names("scores bias"), Scalars: device.Names("top"), Out: device.Names("sums"),
 		Fixed: reduce.MustPlan("group:seq/fp32"),
 		Run:   device.Width(runGroupScores[float32], runGroupScores[float64])}
 	topkGroups = &device.Kernel{Name: "topk", In: device.Names("scores"), Scalars: device.Names("k"), Out: device.Names("index"), Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
@@ -23,7 +22,7 @@ var (
 //
 // Source: docs/facts.md, Model.
 func (r *Router) keptGroups(dev *device.Device) *device.Tensor {
-	c := dev.Open("group_scores", groupScores)
+	c := dev.Open("group_scores", groupScoresKernel)
 	c.Read("scores", r.chosenBy())
 	c.Read("bias", r.Bias)
 	c.ReadScalar("top", float64(r.groupTop()))
@@ -52,12 +51,12 @@ func (r *Router) topkOfGroups(dev *device.Device, kept *device.Tensor) *device.T
 
 func runGroupScores[T libm.Float](c *device.Call) {
 	s, sums, n := c.Input("scores"), c.Output("sums"), int(c.Scalar("top"))
-	kernel.GroupScores(device.Data[T](sums), device.Data[T](s), device.In[T](c, "bias"), s.Cols(), sums.Cols(), n, c.Fold("group", n))
+	groupScores(device.Data[T](sums), device.Data[T](s), device.In[T](c, "bias"), s.Cols(), sums.Cols(), n, c.Fold("group", n))
 }
 
 func runTopKOfGroups[T libm.Float](c *device.Call) {
 	s := c.Input("scores")
-	kernel.TopKOfGroups(c.Output("index").I32(), device.Data[T](s), device.In[T](c, "bias"), c.Input("kept").I32(),
+	topKOfGroups(c.Output("index").I32(), device.Data[T](s), device.In[T](c, "bias"), c.Input("kept").I32(),
 		s.Cols(), int(c.Scalar("groups")), int(c.Scalar("k")), tieRule(c.Plan))
 	inSlots(c)
 }

@@ -204,12 +204,12 @@ func runPermute(c *device.Call) {
 
 func runDispatch[T libm.Float](c *device.Call) {
 	x := c.Input("x")
-	kernel.GatherRows(device.Out[T](c, "rows"), device.Data[T](x), c.Input("order").I32(), int(c.Scalar("k")), x.Cols())
+	gatherRows(device.Out[T](c, "rows"), device.Data[T](x), c.Input("order").I32(), int(c.Scalar("k")), x.Cols())
 }
 
 func runCombine[T libm.Float](c *device.Call) {
 	k := int(c.Scalar("k"))
-	kernel.CombineSlots(device.Out[T](c, "y"), device.In[T](c, "rows"), c.Input("inverse").I32(), k, c.Input("rows").Cols(), c.Fold("slots", k))
+	combineSlots(device.Out[T](c, "y"), device.In[T](c, "rows"), c.Input("inverse").I32(), k, c.Input("rows").Cols(), c.Fold("slots", k))
 }
 
 func runProbRows[T libm.Float](c *device.Call) {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
@@ -45,7 +44,7 @@ func runDProb(t *testing.T, plan string, seed uint64) dprobRun {
 			out.dprob = slices.Clone(c.Output("dprob").F32())
 			out.acc = make([]float32, len(out.h))
 			w2 := c.Input("w2").F32()
-			kernel.GroupedMatMul(out.acc, c.Input("dy").F32(), w2, out.offsets, width, 21, true, c.Fold("k", width))
+			groupedMatMul(out.acc, c.Input("dy").F32(), w2, out.offsets, width, 21, true, c.Fold("k", width))
 			out.arrivals = map[string][]int{}
 			for _, a := range c.Arrivals {
 				out.arrivals[a.Name] = a.Order
@@ -60,7 +59,7 @@ func runDProb(t *testing.T, plan string, seed uint64) dprobRun {
 
 // trees are the orders in which each row's dprob was added, from the plan and what arrived.
 func (d dprobRun) trees(n, tiles reduce.Order, dynamic bool) []reduce.Tree {
-	til := kernel.Tiling{M: small.TileM, N: 8, Sub: 2, Grid: 4}
+	til := tiling{M: small.TileM, N: 8, Sub: 2, Grid: 4}
 	list := til.Tiles(d.offsets, 21)
 	place := make([]int, len(list)) // of each tile in the order of dispatch
 	for i := range place {
@@ -86,7 +85,7 @@ func (d dprobRun) trees(n, tiles reduce.Order, dynamic bool) []reduce.Tree {
 		for c := range reversed {
 			reversed[c] = place[b+c]/til.Grid%2 == 1 // its place in its CTA's work, mod 2
 		}
-		tree := kernel.DProbTree(21, til, n, order, reversed)
+		tree := dProbTree(21, til, n, order, reversed)
 		for range list[b].Hi - list[b].Lo {
 			trees = append(trees, tree)
 		}

@@ -15,7 +15,7 @@ var (
 	quantNN     = groupedNN.Taking(device.Names("x w offsets x.scales x.global? w.scales w.global?"), device.ArgNames{}, runQuantNN)
 	quantNT     = groupedNT.Taking(quantNN.In, device.ArgNames{}, runQuantNT)
 	quantWeight = groupedWeight.Taking(device.Names("x dy offsets x.scales x.global? dy.scales dy.global?"), device.ArgNames{}, runQuantWeight)
-	quantDProb  = groupedDProb.Taking(device.Names("dy w2 h prob offsets dy.scales dy.global? w2.scales w2.global?"), groupedDProb.Scalars, runQuantDProb)
+	quantDProb  = groupedDProbKernel.Taking(device.Names("dy w2 h prob offsets dy.scales dy.global? w2.scales w2.global?"), groupedDProbKernel.Scalars, runQuantDProb)
 )
 
 // quantised is product on codes and scales.
@@ -66,7 +66,7 @@ func runQuantGrouped(c *device.Call, out, x, w string, transposed bool) {
 	defer a.Release()
 	defer b.Release()
 	y, k, n := c.Output(out).F32(), c.Input(x).Cols(), c.Output(out).Cols()
-	kernel.GroupedMatMul(y, a.F32, b.F32, offsets, k, n, transposed, c.Fold("k", k))
+	groupedMatMul(y, a.F32, b.F32, offsets, k, n, transposed, c.Fold("k", k))
 	for e := range len(offsets) - 1 {
 		quant.Rescale(c, y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, e)
 	}
@@ -78,7 +78,7 @@ func runQuantWeight(c *device.Call) {
 	defer a.Release()
 	defer b.Release()
 	dw := c.Output("dw").F32()
-	kernel.GroupedMatMulWeight(dw, a.F32, b.F32, offsets, c.Input("x").Cols(), c.Input("dy").Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
+	groupedMatMulWeight(dw, a.F32, b.F32, offsets, c.Input("x").Cols(), c.Input("dy").Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
 	quant.Rescale(c, dw, "x", "dy", 0)
 }
 
@@ -86,7 +86,7 @@ func runQuantWeight(c *device.Call) {
 func (x *Experts) readGradient(dev *device.Device, dy *device.Tensor) *device.Call {
 	q := quant.Of(x.W2)
 	if q == nil {
-		c := dev.Open("w2.dx", groupedDProb)
+		c := dev.Open("w2.dx", groupedDProbKernel)
 		c.Read("dy", dy)
 		c.Read("w2", x.W2.W)
 		x.readEpilogue(c)

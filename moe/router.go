@@ -2,7 +2,6 @@ package moe
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/nn"
@@ -137,49 +136,49 @@ func b2f(b bool) float64 {
 }
 
 func runSigmoid[T libm.Float](c *device.Call) {
-	kernel.Sigmoid(device.Out[T](c, "scores"), device.In[T](c, "logits"))
+	sigmoid(device.Out[T](c, "scores"), device.In[T](c, "logits"))
 }
 
 func runSoftmax[T libm.Float](c *device.Call) {
 	e := c.Input("logits").Cols()
-	kernel.Softmax(device.Out[T](c, "scores"), device.In[T](c, "logits"), e, c.Fold("experts", e))
+	softmax(device.Out[T](c, "scores"), device.In[T](c, "logits"), e, c.Fold("experts", e))
 }
 
 // tieRule is how the Plan breaks exact ties: by one rule, or as the kernel it
 // names does of itself.
-func tieRule(p reduce.Plan) kernel.Tie {
+func tieRule(p reduce.Plan) tie {
 	if p.Choice("tie") == "native" && p.Choice("fused") == "true" {
-		return kernel.TieNaive
+		return tieNaive
 	}
-	return kernel.TieLow
+	return tieLow
 }
 
 // inSlots puts what was chosen into the slots that the Plan says: as a kernel leaves it, the largest value
 // first or by index; or sorted by index, whatever the kernel.
 func inSlots(c *device.Call) {
 	if index := c.Output("index"); c.Plan.Choice("slots") == "index" || c.Plan.Choice("sort") == "true" {
-		kernel.SortSlots(index.I32(), index.Cols())
+		sortSlots(index.I32(), index.Cols())
 	}
 }
 
 func runTopK[T libm.Float](c *device.Call) {
 	s := c.Input("scores")
-	kernel.TopK(c.Output("index").I32(), device.Data[T](s), device.In[T](c, "bias"), s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
+	topK(c.Output("index").I32(), device.Data[T](s), device.In[T](c, "bias"), s.Cols(), int(c.Scalar("k")), tieRule(c.Plan))
 	inSlots(c)
 }
 
 func runGather[T libm.Float](c *device.Call) {
 	s, index := c.Input("scores"), c.Input("index")
-	kernel.Gather(device.Out[T](c, "chosen"), device.Data[T](s), index.I32(), s.Cols(), index.Cols())
+	gather(device.Out[T](c, "chosen"), device.Data[T](s), index.I32(), s.Cols(), index.Cols())
 }
 
 func runNormalize[T libm.Float](c *device.Call) {
 	p, s := device.Out[T](c, "prob"), device.In[T](c, "chosen")
 	scaling := T(c.Scalar("scaling"))
 	if c.Scalar("normalized") == 0 {
-		kernel.Scale(p, s, scaling)
+		scale(p, s, scaling)
 		return
 	}
 	k := c.Input("chosen").Cols()
-	kernel.Normalize(p, device.Out[T](c, "sum"), s, k, scaling, c.Fold("slots", k))
+	normalize(p, device.Out[T](c, "sum"), s, k, scaling, c.Fold("slots", k))
 }

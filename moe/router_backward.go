@@ -2,14 +2,13 @@ package moe
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/nn"
 	"firstbit/reduce"
 )
 
 var (
-	normalizeBackward = &device.Kernel{Name: "normalize.bwd", In: device.Names("dprob chosen sum"), Scalars: device.Names("scaling normalized"), Out: device.Names("dchosen"),
+	normalizeBackwardKernel = &device.Kernel{Name: "normalize.bwd", In: device.Names("dprob chosen sum"), Scalars: device.Names("scaling normalized"), Out: device.Names("dchosen"),
 		Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run:   device.Width(runNormalizeBackward[float32], runNormalizeBackward[float64])}
 	scatterKernel = &device.Kernel{Name: "gather.bwd", In: device.Names("dchosen index"), Out: device.Names("dscores"),
@@ -19,9 +18,9 @@ var (
 	shareBackward = &device.Kernel{Name: "prob_share.bwd", In: device.Names("dshare scores"), Out: device.Names("dscores"),
 		Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run:   device.Width(runShareBackward[float32], runShareBackward[float64])}
-	sigmoidBackward = &device.Kernel{Name: "sigmoid.bwd", In: device.Names("dscores scores"), Out: device.Names("dlogits"),
+	sigmoidBackwardKernel = &device.Kernel{Name: "sigmoid.bwd", In: device.Names("dscores scores"), Out: device.Names("dlogits"),
 		Run: device.Width(runSigmoidBackward[float32], runSigmoidBackward[float64])}
-	softmaxBackward = &device.Kernel{Name: "softmax.bwd", In: device.Names("dscores scores"), Out: device.Names("dlogits"),
+	softmaxBackwardKernel = &device.Kernel{Name: "softmax.bwd", In: device.Names("dscores scores"), Out: device.Names("dlogits"),
 		Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run:   device.Width(runSoftmaxBackward[float32], runSoftmaxBackward[float64])}
 	zBackward = &device.Kernel{Name: "z_loss.bwd", In: device.Names("logits"), Scalars: device.Names("coeff scale"), Out: device.Names("dlogits"),
@@ -63,7 +62,7 @@ func (r *Router) normalizeBackward(dev *device.Device, dprob *device.Tensor) *de
 	if r.Router == "softmax_topk" {
 		return r.softmaxOfChosenBackward(dev, dprob)
 	}
-	c := dev.Open("prob.dx", normalizeBackward)
+	c := dev.Open("prob.dx", normalizeBackwardKernel)
 	c.Read("dprob", dprob)
 	c.Read("chosen", r.chosen)
 	c.Read("sum", r.sum)
@@ -101,9 +100,9 @@ func (r *Router) auxBackward(dev *device.Device, scale float64) *device.Tensor {
 }
 
 func (r *Router) scoreBackward(dev *device.Device, dscores *device.Tensor) *device.Tensor {
-	k := softmaxBackward
+	k := softmaxBackwardKernel
 	if r.Router == "sigmoid" {
-		k = sigmoidBackward
+		k = sigmoidBackwardKernel
 	}
 	c := dev.Open("scores.dx", k)
 	c.Read("dscores", dscores)
@@ -127,38 +126,38 @@ func runNormalizeBackward[T libm.Float](c *device.Call) {
 	ds, dp := device.Out[T](c, "dchosen"), device.In[T](c, "dprob")
 	scaling := T(c.Scalar("scaling"))
 	if c.Scalar("normalized") == 0 {
-		kernel.Scale(ds, dp, scaling)
+		scale(ds, dp, scaling)
 		return
 	}
 	k := c.Input("dprob").Cols()
-	kernel.NormalizeBackward(ds, dp, device.In[T](c, "chosen"), device.In[T](c, "sum"), k, scaling, c.Fold("slots", k))
+	normalizeBackward(ds, dp, device.In[T](c, "chosen"), device.In[T](c, "sum"), k, scaling, c.Fold("slots", k))
 }
 
 func runScatter[T libm.Float](c *device.Call) {
 	d := c.Output("dscores")
-	kernel.GatherBackward(device.Data[T](d), device.In[T](c, "dchosen"), c.Input("index").I32(), d.Cols(), c.Input("index").Cols())
+	gatherBackward(device.Data[T](d), device.In[T](c, "dchosen"), c.Input("index").I32(), d.Cols(), c.Input("index").Cols())
 }
 
 func runAuxBackward[T libm.Float](c *device.Call) {
 	d := c.Output("dshare")
-	kernel.AuxLossBackward(device.Data[T](d), c.Input("counts").I32(), d.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")))
+	auxLossBackward(device.Data[T](d), c.Input("counts").I32(), d.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")))
 }
 
 func runShareBackward[T libm.Float](c *device.Call) {
 	e := c.Input("dshare").Cols()
-	kernel.ProbShareBackward(device.Out[T](c, "dscores"), device.In[T](c, "dshare"), device.In[T](c, "scores"), e, c.Fold("experts", e))
+	probShareBackward(device.Out[T](c, "dscores"), device.In[T](c, "dshare"), device.In[T](c, "scores"), e, c.Fold("experts", e))
 }
 
 func runSigmoidBackward[T libm.Float](c *device.Call) {
-	kernel.SigmoidBackward(device.Out[T](c, "dlogits"), device.In[T](c, "dscores"), device.In[T](c, "scores"))
+	sigmoidBackward(device.Out[T](c, "dlogits"), device.In[T](c, "dscores"), device.In[T](c, "scores"))
 }
 
 func runSoftmaxBackward[T libm.Float](c *device.Call) {
 	e := c.Input("dscores").Cols()
-	kernel.SoftmaxBackward(device.Out[T](c, "dlogits"), device.In[T](c, "dscores"), device.In[T](c, "scores"), e, c.Fold("experts", e))
+	softmaxBackward(device.Out[T](c, "dlogits"), device.In[T](c, "dscores"), device.In[T](c, "scores"), e, c.Fold("experts", e))
 }
 
 func runZBackward[T libm.Float](c *device.Call) {
 	l := c.Input("logits")
-	kernel.ZLossBackward(device.Out[T](c, "dlogits"), device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")), c.Fold("experts", l.Cols()))
+	zLossBackward(device.Out[T](c, "dlogits"), device.Data[T](l), l.Cols(), T(c.Scalar("coeff")), T(c.Scalar("scale")), c.Fold("experts", l.Cols()))
 }

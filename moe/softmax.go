@@ -2,21 +2,20 @@ package moe
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/reduce"
 )
 
 var (
-	softmaxTopK = &device.Kernel{Name: "softmax_topk", In: device.Names("chosen"), Scalars: device.Names("scaling"), Out: device.Names("prob weights"), Fixed: reduce.MustPlan("slots:seq/fp32"),
+	softmaxTopKKernel = &device.Kernel{Name: "softmax_topk", In: device.Names("chosen"), Scalars: device.Names("scaling"), Out: device.Names("prob weights"), Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run: device.Width(runSoftmaxTopK[float32], runSoftmaxTopK[float64])}
-	softmaxTopKBackward = &device.Kernel{Name: "softmax_topk.bwd", In: device.Names("dprob weights"), Scalars: device.Names("scaling"), Out: device.Names("dchosen"), Fixed: reduce.MustPlan("slots:seq/fp32"),
+	softmaxTopKBackwardKernel = &device.Kernel{Name: "softmax_topk.bwd", In: device.Names("dprob weights"), Scalars: device.Names("scaling"), Out: device.Names("dchosen"), Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run: device.Width(runSoftmaxTopKBackward[float32], runSoftmaxTopKBackward[float64])}
 )
 
 // softmaxOfChosen is p = scaling·softmax over the chosen logits.
 func (r *Router) softmaxOfChosen(dev *device.Device) *device.Tensor {
-	c := dev.Open("prob", softmaxTopK)
+	c := dev.Open("prob", softmaxTopKKernel)
 	c.Read("chosen", r.chosen)
 	c.ReadScalar("scaling", r.Scaling)
 	p := c.Write("prob", r.chosen.Format, r.chosen.Shape()...)
@@ -26,7 +25,7 @@ func (r *Router) softmaxOfChosen(dev *device.Device) *device.Tensor {
 }
 
 func (r *Router) softmaxOfChosenBackward(dev *device.Device, dprob *device.Tensor) *device.Tensor {
-	c := dev.Open("prob.dx", softmaxTopKBackward)
+	c := dev.Open("prob.dx", softmaxTopKBackwardKernel)
 	c.Read("dprob", dprob)
 	c.Read("weights", r.weights)
 	c.ReadScalar("scaling", r.Scaling)
@@ -37,10 +36,10 @@ func (r *Router) softmaxOfChosenBackward(dev *device.Device, dprob *device.Tenso
 
 func runSoftmaxTopK[T libm.Float](c *device.Call) {
 	k := c.Input("chosen").Cols()
-	kernel.SoftmaxTopK(device.Out[T](c, "prob"), device.Out[T](c, "weights"), device.In[T](c, "chosen"), k, T(c.Scalar("scaling")), c.Fold("slots", k))
+	softmaxTopK(device.Out[T](c, "prob"), device.Out[T](c, "weights"), device.In[T](c, "chosen"), k, T(c.Scalar("scaling")), c.Fold("slots", k))
 }
 
 func runSoftmaxTopKBackward[T libm.Float](c *device.Call) {
 	k := c.Input("dprob").Cols()
-	kernel.SoftmaxTopKBackward(device.Out[T](c, "dchosen"), device.In[T](c, "dprob"), device.In[T](c, "weights"), k, T(c.Scalar("scaling")), c.Fold("slots", k))
+	softmaxTopKBackward(device.Out[T](c, "dchosen"), device.In[T](c, "dprob"), device.In[T](c, "weights"), k, T(c.Scalar("scaling")), c.Fold("slots", k))
 }

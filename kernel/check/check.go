@@ -115,15 +115,6 @@ func Gradient(t *testing.T, what string, x []float64, f func() []float64, backwa
 	require.Greater(t, gradError(rand.New(rand.NewPCG(9, 9)), x, f, wrong), gradTolerance, "%s: a wrong gradient must fail", what)
 }
 
-// Bytes times a kernel over n float32 read.
-func Bytes(b *testing.B, n int, f func()) {
-	b.SetBytes(int64(4 * n))
-	b.ReportAllocs()
-	for b.Loop() {
-		f()
-	}
-}
-
 // AnotherLength demands that sums of four values panic, saying so, when they are given a fold of three.
 func AnotherLength[F any](t *testing.T, four, three F, sums map[string]func(F)) {
 	t.Helper()

@@ -1,6 +1,7 @@
-package kernel
+package moe
 
 import (
+	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/reduce"
 )
@@ -8,45 +9,45 @@ import (
 // Grouped products: rows are sorted by expert, rows offsets[e] to offsets[e+1] belong to
 // expert e, and each expert has a matrix of its own.
 
-// GroupedMatMul multiplies each expert's rows by its matrix.
+// groupedMatMul multiplies each expert's rows by its matrix.
 //
 //	y[r] = fold_k x[r,k]·w_e[k,·]
 //
 // Shapes:  x (R,k), w (E,k,n) → y (R,n); with transposed, w (E,n,k).
 // Reduces: k, by f.
-func GroupedMatMul[T libm.Float](y, x, w []T, offsets []int32, k, n int, transposed bool, f Fold) {
+func groupedMatMul[T libm.Float](y, x, w []T, offsets []int32, k, n int, transposed bool, f kernel.Fold) {
 	for e := range len(offsets) - 1 {
 		lo, hi := int(offsets[e]), int(offsets[e+1])
-		we := RowMajor(w[e*k*n:][:k*n], n)
+		we := kernel.RowMajor(w[e*k*n:][:k*n], n)
 		if transposed {
-			we = RowMajor(w[e*k*n:][:k*n], k).T()
+			we = kernel.RowMajor(w[e*k*n:][:k*n], k).T()
 		}
-		MatMul(y[lo*n:hi*n], n, RowMajor(x[lo*k:hi*k], k), we, hi-lo, n, k, f)
+		kernel.MatMul(y[lo*n:hi*n], n, kernel.RowMajor(x[lo*k:hi*k], k), we, hi-lo, n, k, f)
 	}
 }
 
-// GroupedMatMulWeight is the gradient of GroupedMatMul with respect to w.
+// groupedMatMulWeight is the gradient of groupedMatMul with respect to w.
 //
 //	dw_e[i,j] = fold over the rows r of e of x[r,i]·dy[r,j]
 //
 // Shapes:  x (R,m), dy (R,n) → dw (E,m,n).
 // Reduces: rows, by a fold for their number; an expert without rows gets −0.
-func GroupedMatMulWeight[T libm.Float](dw, x, dy []T, offsets []int32, m, n int, rows func(n int) Fold) {
+func groupedMatMulWeight[T libm.Float](dw, x, dy []T, offsets []int32, m, n int, rows func(n int) kernel.Fold) {
 	for e := range len(offsets) - 1 {
 		lo, hi := int(offsets[e]), int(offsets[e+1])
-		MatMul(dw[e*m*n:][:m*n], n, RowMajor(x[lo*m:hi*m], m).T(), RowMajor(dy[lo*n:hi*n], n), m, n, hi-lo, rows(hi-lo))
+		kernel.MatMul(dw[e*m*n:][:m*n], n, kernel.RowMajor(x[lo*m:hi*m], m).T(), kernel.RowMajor(dy[lo*n:hi*n], n), m, n, hi-lo, rows(hi-lo))
 	}
 }
 
-// Tiling is how the epilogue of a grouped product cuts its result.
-type Tiling struct {
+// tiling is how the epilogue of a grouped product cuts its result.
+type tiling struct {
 	M, N int // rows and columns of a tile
 	Sub  int // columns of a sub-tile: what a thread block walks at a time
 	Grid int // CTAs at work
 }
 
-// Tile is one tile in the work list of a grouped product.
-type Tile struct {
+// tile is one tile in the work list of a grouped product.
+type tile struct {
 	Rows    int // number of its row block
 	Lo, Hi  int // its rows
 	Col     int // number of its column tile
@@ -55,18 +56,18 @@ type Tile struct {
 
 // Tiles lists the tiles of a grouped product over F columns, expert by expert, row
 // block by row block, columns inner.
-func (t Tiling) Tiles(offsets []int32, f int) []Tile {
+func (t tiling) Tiles(offsets []int32, f int) []tile {
 	blocks := 0
 	for e := range len(offsets) - 1 {
 		blocks += (int(offsets[e+1]-offsets[e]) + t.M - 1) / t.M
 	}
-	tiles := make([]Tile, 0, blocks*t.Cols(f))
+	tiles := make([]tile, 0, blocks*t.Cols(f))
 	block := 0
 	for e := range len(offsets) - 1 {
 		for lo := int(offsets[e]); lo < int(offsets[e+1]); lo += t.M {
 			hi := min(lo+t.M, int(offsets[e+1]))
 			for c := range t.Cols(f) {
-				tiles = append(tiles, Tile{Rows: block, Lo: lo, Hi: hi, Col: c})
+				tiles = append(tiles, tile{Rows: block, Lo: lo, Hi: hi, Col: c})
 			}
 			block++
 		}
@@ -75,12 +76,12 @@ func (t Tiling) Tiles(offsets []int32, f int) []Tile {
 }
 
 // Cols is the number of column tiles over f columns.
-func (t Tiling) Cols(f int) int { return (f + t.N - 1) / t.N }
+func (t tiling) Cols(f int) int { return (f + t.N - 1) / t.N }
 
 // Dispatch sets the direction in which each tile's sub-tiles are walked: a CTA alternates, so a
 // tile's direction is its place in its CTA's work sequence mod 2. The static
 // scheduler deals tiles in list order; the dynamic one in the given order of dispatch.
-func (t Tiling) Dispatch(tiles []Tile, dispatch []int) {
+func (t tiling) Dispatch(tiles []tile, dispatch []int) {
 	for place := range tiles {
 		i := place
 		if dispatch != nil {
@@ -90,7 +91,7 @@ func (t Tiling) Dispatch(tiles []Tile, dispatch []int) {
 	}
 }
 
-// GroupedDProb is the epilogue of the grouped product acc = dy·W2ᵀ in the backward of
+// groupedDProb is the epilogue of the grouped product acc = dy·W2ᵀ in the backward of
 // an expert whose activation is relu²(h) weighted by its routing probability p.
 //
 //	forward:  a[r,n]   = p[r]·max(h[r,n],0)²
@@ -101,11 +102,11 @@ func (t Tiling) Dispatch(tiles []Tile, dispatch []int) {
 // Reduces: the columns of a sub-tile by n, a tile's sub-tiles in the direction of its
 // walk, and the tiles of a row block in the order given for it.
 // Source:  docs/facts.md, Kernels; Megatron Core's grouped GEMM with a fused activation.
-func GroupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t Tiling, tiles []Tile,
-	n func(n int) Fold, join func(rowBlock int) Fold, probe func(tile Tile, partial []T)) {
+func groupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t tiling, tiles []tile,
+	n func(n int) kernel.Fold, join func(rowBlock int) kernel.Fold, probe func(tile tile, partial []T)) {
 	cols := t.Cols(f)
-	slots := Borrow[T](t.M * cols)
-	defer GiveBack(slots)
+	slots := kernel.Borrow[T](t.M * cols)
+	defer kernel.GiveBack(slots)
 	for b := 0; b < len(tiles); b += cols {
 		block := tiles[b : b+cols]
 		lo, hi := block[0].Lo, block[0].Hi
@@ -116,7 +117,7 @@ func GroupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t Tiling, tiles
 		}
 		fold := join(block[0].Rows)
 		for r := lo; r < hi; r++ {
-			dprob[r] = Sum(fold, (*slots)[(r-lo)*cols:], 1)
+			dprob[r] = kernel.Sum(fold, (*slots)[(r-lo)*cols:], 1)
 		}
 		if probe != nil {
 			showSlots(*slots, block, cols, fold, probe)
@@ -125,16 +126,16 @@ func GroupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t Tiling, tiles
 }
 
 // dprobTile is one row's share of a tile, and the dh of its columns.
-func dprobTile[T libm.Float](h, acc, dh []T, p T, t Tiling, tile Tile, n func(n int) Fold) T {
+func dprobTile[T libm.Float](h, acc, dh []T, p T, t tiling, tile tile, n func(n int) kernel.Fold) T {
 	lo, hi := tile.Col*t.N, min((tile.Col+1)*t.N, len(h))
-	terms := Borrow[T](hi - lo)
-	defer GiveBack(terms)
+	terms := kernel.Borrow[T](hi - lo)
+	defer kernel.GiveBack(terms)
 	for i := lo; i < hi; i++ {
 		r := max(h[i], 0)
 		(*terms)[i-lo] = T(T(r*r) * acc[i])
 		dh[i] = T(T(acc[i]*p) * T(2*r))
 	}
-	sum := Negzero[T]()
+	sum := kernel.Negzero[T]()
 	subs := (hi - lo + t.Sub - 1) / t.Sub
 	for s := range subs {
 		if tile.Reverse {
@@ -142,15 +143,15 @@ func dprobTile[T libm.Float](h, acc, dh []T, p T, t Tiling, tile Tile, n func(n 
 		}
 		part := (*terms)[s*t.Sub : min((s+1)*t.Sub, hi-lo)]
 		f := n(len(part))
-		sum = add(f, sum, Sum(f, part, 1))
+		sum = kernel.Join(f, sum, kernel.Sum(f, part, 1))
 	}
 	return sum
 }
 
 // showSlots shows a row block's tiles to the probe in the order in which they were added.
-func showSlots[T libm.Float](slots []T, block []Tile, cols int, fold Fold, probe func(Tile, []T)) {
+func showSlots[T libm.Float](slots []T, block []tile, cols int, fold kernel.Fold, probe func(tile, []T)) {
 	column := make([]T, block[0].Hi-block[0].Lo)
-	fold.visit(func(_, leaf int) {
+	fold.Visit(func(_, leaf int) {
 		for r := range column {
 			column[r] = slots[r*cols+leaf]
 		}
@@ -158,9 +159,9 @@ func showSlots[T libm.Float](slots []T, block []Tile, cols int, fold Fold, probe
 	})
 }
 
-// DProbTree is the tree in which one row's f contributions to dprob are added: its
+// dProbTree is the tree in which one row's f contributions to dprob are added: its
 // tiles by their order, each tile's sub-tiles in the direction of its walk.
-func DProbTree(f int, t Tiling, n, tiles reduce.Order, reverse []bool) reduce.Tree {
+func dProbTree(f int, t tiling, n, tiles reduce.Order, reverse []bool) reduce.Tree {
 	cols := t.Cols(f)
 	parts := make([]reduce.Tree, cols)
 	for c := range cols {
@@ -186,25 +187,25 @@ func leaves(lo, hi int) []reduce.Tree {
 	return t
 }
 
-// GroupedMatMulWeightAll is GroupedMatMulWeight cut by token: every token is a leaf of every expert's sum, absent where
+// groupedMatMulWeightAll is groupedMatMulWeight cut by token: every token is a leaf of every expert's sum, absent where
 // it has no row.
 //
 //	dw_e[i,j] = fold over tokens of x[r,i]·dy[r,j], r the token's row of e
 //
 // Shapes:  x (R,m), dy (R,n), token (R), ascending for each expert → dw (E,m,n).
 // Reduces: the tokens, by f; an expert without rows gets −0.
-func GroupedMatMulWeightAll[T libm.Float](dw, x, dy []T, offsets, token []int32, m, n int, f Fold) {
+func groupedMatMulWeightAll[T libm.Float](dw, x, dy []T, offsets, token []int32, m, n int, f kernel.Fold) {
 	var rows []int
 	var px, pdy []T
 	for e := range len(offsets) - 1 {
 		lo, hi := int(offsets[e]), int(offsets[e+1])
 		if lo == hi {
-			Fill(dw[e*m*n:][:m*n], Negzero[T]())
+			kernel.Fill(dw[e*m*n:][:m*n], kernel.Negzero[T]())
 			continue
 		}
-		RunRows(f, dw[e*m*n:][:m*n], func(acc []T, step reduce.Step) {
+		kernel.RunRows(f, dw[e*m*n:][:m*n], func(acc []T, step reduce.Step) {
 			rows = rows[:0]
-			VisitPresent(f, step, token[lo:hi], func(i int) { rows = append(rows, lo+i) })
+			kernel.VisitPresent(f, step, token[lo:hi], func(i int) { rows = append(rows, lo+i) })
 			if len(rows) == 0 {
 				return
 			}
@@ -214,8 +215,8 @@ func GroupedMatMulWeightAll[T libm.Float](dw, x, dy []T, offsets, token []int32,
 				px, pdy = packRows(px, x, rows, m), packRows(pdy, dy, rows, n)
 				a, b = px, pdy
 			}
-			chain := Fold{Program: reduce.Seq.Program(k), Acc: f.Acc, FMA: f.FMA}
-			MatMul(acc, n, RowMajor(a[:k*m], m).T(), RowMajor(b[:k*n], n), m, n, k, chain)
+			chain := kernel.Fold{Program: reduce.Seq.Program(k), Acc: f.Acc, FMA: f.FMA}
+			kernel.MatMul(acc, n, kernel.RowMajor(a[:k*m], m).T(), kernel.RowMajor(b[:k*n], n), m, n, k, chain)
 		})
 	}
 }

@@ -1,18 +1,21 @@
-package kernel
+package moe
 
-import "firstbit/libm"
+import (
+	"firstbit/kernel"
+	"firstbit/libm"
+)
 
-// GroupScores is, for each of g groups of consecutive experts, the sum of its n largest
+// groupScores is, for each of g groups of consecutive experts, the sum of its n largest
 // scores + bias. A nil bias is none. NaN is below every number.
 //
 // Shapes:  scores (rows,E), bias (E) → sums (rows,g).
 // Reduces: group, by f: n leaves, a group's largest first; of equal ones the lower index.
 // Source:  docs/facts.md, Model; Megatron Core's group-limited top-k, n = k/kept; Hugging Face, n = 2.
-func GroupScores[T libm.Float](sums, scores, bias []T, e, g, n int, f Fold) {
-	Need(f, n)
-	value, top := Borrow[T](e), Borrow[T](n)
-	defer GiveBack(value)
-	defer GiveBack(top)
+func groupScores[T libm.Float](sums, scores, bias []T, e, g, n int, f kernel.Fold) {
+	kernel.Need(f, n)
+	value, top := kernel.Borrow[T](e), kernel.Borrow[T](n)
+	defer kernel.GiveBack(value)
+	defer kernel.GiveBack(top)
 	v, chosen, size := *value, make([]int32, n), e/g
 	for i := range sums {
 		group := i % g
@@ -21,23 +24,23 @@ func GroupScores[T libm.Float](sums, scores, bias []T, e, g, n int, f Fold) {
 		}
 		best := chosen[:0]
 		for j := group * size; j < (group+1)*size; j++ {
-			best = insert(best, n, v, j, TieLow)
+			best = insert(best, n, v, j, tieLow)
 		}
 		for r, j := range best {
 			(*top)[r] = v[j]
 		}
-		sums[i] = Sum(f, *top, 1)
+		sums[i] = kernel.Sum(f, *top, 1)
 	}
 }
 
-// TopKOfGroups is TopK over the experts of the groups a row keeps, of g groups of consecutive
+// topKOfGroups is topK over the experts of the groups a row keeps, of g groups of consecutive
 // experts. The others are absent: none of their values can be chosen or tie.
 //
 // Shapes: scores (rows,E), bias (E), kept (rows,groups kept) → index (rows,k).
-func TopKOfGroups[T libm.Float](index []int32, scores, bias []T, kept []int32, e, g, k int, tie Tie) {
+func topKOfGroups[T libm.Float](index []int32, scores, bias []T, kept []int32, e, g, k int, tie tie) {
 	rows := len(scores) / e
-	value := Borrow[T](e)
-	defer GiveBack(value)
+	value := kernel.Borrow[T](e)
+	defer kernel.GiveBack(value)
 	v, in, size, nkept := *value, make([]bool, g), e/g, len(kept)/max(rows, 1)
 	for i := range rows {
 		addBias(v, scores[i*e:][:e], bias)
@@ -46,7 +49,7 @@ func TopKOfGroups[T libm.Float](index []int32, scores, bias []T, kept []int32, e
 			in[group] = true
 		}
 		chosen := index[i*k:][:0]
-		for j := range v { // ascending, whatever the order of the groups, so that NaNs fall as they do in TopK
+		for j := range v { // ascending, whatever the order of the groups, so that NaNs fall as they do in topK
 			if in[j/size] {
 				chosen = insert(chosen, k, v, j, tie)
 			}
@@ -54,25 +57,25 @@ func TopKOfGroups[T libm.Float](index []int32, scores, bias []T, kept []int32, e
 	}
 }
 
-// SoftmaxTopK is w = softmax over the k chosen logits of a row, in slot order, and p = scaling·w.
+// softmaxTopK is w = softmax over the k chosen logits of a row, in slot order, and p = scaling·w.
 //
 // Shapes:  logits (rows,k) → p, w (rows,k).
 // Reduces: slots, by f.
 // Source:  Megatron Core's softmax after top-k.
-func SoftmaxTopK[T libm.Float](p, w, logits []T, k int, scaling T, f Fold) {
-	Softmax(w, logits, k, f)
-	Scale(p, w, scaling)
+func softmaxTopK[T libm.Float](p, w, logits []T, k int, scaling T, f kernel.Fold) {
+	softmax(w, logits, k, f)
+	scale(p, w, scaling)
 }
 
-// SoftmaxTopKBackward is the gradient with respect to the chosen logits.
+// softmaxTopKBackward is the gradient with respect to the chosen logits.
 //
 //	forward:  w = softmax(l) ;  p = scaling·w
 //	dl = w·(scaling·dp − Σ_slots scaling·dp·w)
 //
 // Reduces: slots, by f.
-func SoftmaxTopKBackward[T libm.Float](dlogits, dp, w []T, k int, scaling T, f Fold) {
-	dw := Borrow[T](len(dp))
-	defer GiveBack(dw)
-	Scale(*dw, dp, scaling)
-	SoftmaxBackward(dlogits, *dw, w, k, f)
+func softmaxTopKBackward[T libm.Float](dlogits, dp, w []T, k int, scaling T, f kernel.Fold) {
+	dw := kernel.Borrow[T](len(dp))
+	defer kernel.GiveBack(dw)
+	scale(*dw, dp, scaling)
+	softmaxBackward(dlogits, *dw, w, k, f)
 }

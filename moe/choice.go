@@ -1,76 +1,77 @@
-package kernel
+package moe
 
 import (
 	"math/bits"
 	"slices"
 
+	"firstbit/kernel"
 	"firstbit/libm"
 )
 
-// Sigmoid is y = 1/(1+e⁻ˣ).
-func Sigmoid[T libm.Float](y, x []T) {
+// sigmoid is y = 1/(1+e⁻ˣ).
+func sigmoid[T libm.Float](y, x []T) {
 	libm.SigmoidSlice(y, x)
 }
 
-// SigmoidBackward is dx = dy·y·(1−y).
-func SigmoidBackward[T libm.Float](dx, dy, y []T) {
+// sigmoidBackward is dx = dy·y·(1−y).
+func sigmoidBackward[T libm.Float](dx, dy, y []T) {
 	for i, v := range y {
 		dx[i] = T(dy[i]*v) * (1 - v)
 	}
 }
 
-// Softmax is y = exp(x−m)/Σ exp(x−m) over rows of e, m the row's largest.
+// softmax is y = exp(x−m)/Σ exp(x−m) over rows of e, m the row's largest.
 //
 // Reduces: e, by f.
-func Softmax[T libm.Float](y, x []T, e int, f Fold) {
-	Need(f, e)
+func softmax[T libm.Float](y, x []T, e int, f kernel.Fold) {
+	kernel.Need(f, e)
 	for i := 0; i < len(x); i += e {
 		row, out := x[i:i+e], y[i:i+e]
-		ExpLess(out, row, Largest(row))
-		sum := Sum(f, out, 1)
+		kernel.ExpLess(out, row, kernel.Largest(row))
+		sum := kernel.Sum(f, out, 1)
 		for j := range out {
 			out[j] /= sum
 		}
 	}
 }
 
-// SoftmaxBackward is dx = y·(dy − Σ_e dy·y).
+// softmaxBackward is dx = y·(dy − Σ_e dy·y).
 //
 // Reduces: e, by f.
-func SoftmaxBackward[T libm.Float](dx, dy, y []T, e int, f Fold) {
-	Need(f, e)
+func softmaxBackward[T libm.Float](dx, dy, y []T, e int, f kernel.Fold) {
+	kernel.Need(f, e)
 	for i := 0; i < len(y); i += e {
-		s := Dot(f, dy[i:], 1, y[i:], 1)
+		s := kernel.Dot(f, dy[i:], 1, y[i:], 1)
 		for j := i; j < i+e; j++ {
 			dx[j] = y[j] * (dy[j] - s)
 		}
 	}
 }
 
-// Tie says which of two equal experts a top-k kernel takes.
-type Tie uint8
+// tie says which of two equal experts a top-k kernel takes.
+type tie uint8
 
 // The tie rules of the two public kernels (docs/facts.md, Kernels).
 const (
-	TieLow   Tie = iota // the radix kernel: the lower index
-	TieNaive            // the naive kernel: the lower (bit-reverse5(index mod 32), index div 32)
+	tieLow   tie = iota // the radix kernel: the lower index
+	tieNaive            // the naive kernel: the lower (bit-reverse5(index mod 32), index div 32)
 )
 
-func (t Tie) less(a, b int) bool {
-	if t == TieLow {
+func (t tie) less(a, b int) bool {
+	if t == tieLow {
 		return a < b
 	}
 	ra, rb := bits.Reverse8(uint8(a%32))>>3, bits.Reverse8(uint8(b%32))>>3
 	return ra < rb || ra == rb && a/32 < b/32
 }
 
-// TopK chooses, for each row, the k experts of the largest score + bias, in descending order;
+// topK chooses, for each row, the k experts of the largest score + bias, in descending order;
 // equal values by the tie rule. A nil bias is none. NaN is below every number.
 //
 // Shapes: scores (rows,E), bias (E) → index (rows,k).
-func TopK[T libm.Float](index []int32, scores, bias []T, e, k int, tie Tie) {
-	value := Borrow[T](e)
-	defer GiveBack(value)
+func topK[T libm.Float](index []int32, scores, bias []T, e, k int, tie tie) {
+	value := kernel.Borrow[T](e)
+	defer kernel.GiveBack(value)
 	v := *value
 	for i := range len(scores) / e {
 		addBias(v, scores[i*e:], bias)
@@ -81,10 +82,10 @@ func TopK[T libm.Float](index []int32, scores, bias []T, e, k int, tie Tie) {
 	}
 }
 
-// SortSlots puts each row's choice in ascending order.
+// sortSlots puts each row's choice in ascending order.
 //
 // Shapes: index (rows,k).
-func SortSlots(index []int32, k int) {
+func sortSlots(index []int32, k int) {
 	for i := 0; i < len(index); i += k {
 		slices.Sort(index[i:][:k])
 	}
@@ -99,7 +100,7 @@ func addBias[T libm.Float](v, scores, bias []T) {
 }
 
 // insert puts j among the at most k best of v so far, the best first.
-func insert[T libm.Float](chosen []int32, k int, v []T, j int, tie Tie) []int32 {
+func insert[T libm.Float](chosen []int32, k int, v []T, j int, tie tie) []int32 {
 	at := len(chosen)
 	for at > 0 && better(v, j, int(chosen[at-1]), tie) {
 		at--
@@ -115,7 +116,7 @@ func insert[T libm.Float](chosen []int32, k int, v []T, j int, tie Tie) []int32 
 	return chosen
 }
 
-func better[T libm.Float](v []T, a, b int, tie Tie) bool {
+func better[T libm.Float](v []T, a, b int, tie tie) bool {
 	switch {
 	case v[a] > v[b]:
 		return true
@@ -127,15 +128,15 @@ func better[T libm.Float](v []T, a, b int, tie Tie) bool {
 	return tie.less(a, b)
 }
 
-// Gather is p[t,s] = scores[t, index[t,s]].
-func Gather[T libm.Float](p, scores []T, index []int32, e, k int) {
+// gather is p[t,s] = scores[t, index[t,s]].
+func gather[T libm.Float](p, scores []T, index []int32, e, k int) {
 	for i, x := range index {
 		p[i] = scores[i/k*e+int(x)]
 	}
 }
 
-// GatherBackward is dscores[t, index[t,s]] = dp[t,s], zero elsewhere; a row's experts are distinct.
-func GatherBackward[T libm.Float](dscores, dp []T, index []int32, e, k int) {
+// gatherBackward is dscores[t, index[t,s]] = dp[t,s], zero elsewhere; a row's experts are distinct.
+func gatherBackward[T libm.Float](dscores, dp []T, index []int32, e, k int) {
 	clear(dscores)
 	for i, x := range index {
 		dscores[i/k*e+int(x)] = dp[i]
@@ -144,65 +145,65 @@ func GatherBackward[T libm.Float](dscores, dp []T, index []int32, e, k int) {
 
 const tinyShare = 1e-20 // keeps a row of zero scores from dividing by zero (docs/facts.md, Model)
 
-// Normalize is p = scaling·s/(Σ_slots s + 1e-20).
+// normalize is p = scaling·s/(Σ_slots s + 1e-20).
 //
 // Shapes:  s (rows,k) → p (rows,k), sum (rows), the denominators.
 // Reduces: slots, by f.
-func Normalize[T libm.Float](p, sum, s []T, k int, scaling T, f Fold) {
-	Need(f, k)
+func normalize[T libm.Float](p, sum, s []T, k int, scaling T, f kernel.Fold) {
+	kernel.Need(f, k)
 	for i := range sum {
-		sum[i] = Sum(f, s[i*k:], 1) + tinyShare
+		sum[i] = kernel.Sum(f, s[i*k:], 1) + tinyShare
 		for j := i * k; j < (i+1)*k; j++ {
 			p[j] = T(s[j]/sum[i]) * scaling
 		}
 	}
 }
 
-// NormalizeBackward is the gradient with respect to s.
+// normalizeBackward is the gradient with respect to s.
 //
 //	forward:  p = scaling·s/S
 //	ds = scaling·(dp − Σ_slots dp·s/S)/S
 //
 // Reduces: slots, by f.
-func NormalizeBackward[T libm.Float](ds, dp, s, sum []T, k int, scaling T, f Fold) {
-	Need(f, k)
+func normalizeBackward[T libm.Float](ds, dp, s, sum []T, k int, scaling T, f kernel.Fold) {
+	kernel.Need(f, k)
 	for i, S := range sum {
-		c := Dot(f, dp[i*k:], 1, s[i*k:], 1) / S
+		c := kernel.Dot(f, dp[i*k:], 1, s[i*k:], 1) / S
 		for j := i * k; j < (i+1)*k; j++ {
 			ds[j] = T(scaling*(dp[j]-c)) / S
 		}
 	}
 }
 
-// ProbShare is P = s/(Σ_experts s + 1e-20), a token's scores as shares.
+// probShare is P = s/(Σ_experts s + 1e-20), a token's scores as shares.
 //
 // Reduces: experts, by f.
-func ProbShare[T libm.Float](share, s []T, e int, f Fold) {
-	Need(f, e)
+func probShare[T libm.Float](share, s []T, e int, f kernel.Fold) {
+	kernel.Need(f, e)
 	for i := 0; i < len(s); i += e {
-		sum := Sum(f, s[i:], 1) + tinyShare
+		sum := kernel.Sum(f, s[i:], 1) + tinyShare
 		for j := i; j < i+e; j++ {
 			share[j] = s[j] / sum
 		}
 	}
 }
 
-// ProbShareBackward is ds = (dP − Σ_experts dP·s/S)/S, S = Σs + 1e-20.
+// probShareBackward is ds = (dP − Σ_experts dP·s/S)/S, S = Σs + 1e-20.
 //
 // Reduces: experts, by f.
-func ProbShareBackward[T libm.Float](ds, dshare, s []T, e int, f Fold) {
-	Need(f, e)
+func probShareBackward[T libm.Float](ds, dshare, s []T, e int, f kernel.Fold) {
+	kernel.Need(f, e)
 	for i := 0; i < len(s); i += e {
-		sum := Sum(f, s[i:], 1) + tinyShare
-		c := Dot(f, dshare[i:], 1, s[i:], 1) / sum
+		sum := kernel.Sum(f, s[i:], 1) + tinyShare
+		c := kernel.Dot(f, dshare[i:], 1, s[i:], 1) / sum
 		for j := i; j < i+e; j++ {
 			ds[j] = (dshare[j] - c) / sum
 		}
 	}
 }
 
-// Counts is n[e] = how often e occurs in index.
-func Counts(n, index []int32) {
+// counts is n[e] = how often e occurs in index.
+func counts(n, index []int32) {
 	clear(n)
 	for _, e := range index {
 		n[e]++

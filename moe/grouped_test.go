@@ -1,4 +1,4 @@
-package kernel
+package moe
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel"
 	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
@@ -22,7 +23,7 @@ func TestGroupedMatMulAddsByItsPlan(t *testing.T) {
 				sum := func(x []float32) float32 { // row 5 (expert 1), column 2 of 3
 					y, rows := make([]float32, 9*3), make([]float32, 9*n)
 					copy(rows[5*n:], x)
-					GroupedMatMul(y, rows, check.Ones(4*n*3), offsets, n, 3, transposed, f)
+					groupedMatMul(y, rows, check.Ones(4*n*3), offsets, n, 3, transposed, f)
 					return y[5*3+2]
 				}
 				check.Order(t, fmt.Sprintf("grouped by %s over %d transposed %v", order, n, transposed), n, reduce.MustOrder(order).Tree(n), lowp.FP32, sum)
@@ -33,12 +34,12 @@ func TestGroupedMatMulAddsByItsPlan(t *testing.T) {
 
 // The epilogue's columns by n, whatever the tiles and walks: a sub-tile of any order inside a tile of any direction.
 func TestDProbColumnsAddByTheirPlan(t *testing.T) {
-	til := Tiling{M: 4, N: 16, Sub: 5, Grid: 1} // tiles of 16 and 11 columns; sub-tiles of 5, the last ones 1
+	til := tiling{M: 4, N: 16, Sub: 5, Grid: 1} // tiles of 16 and 11 columns; sub-tiles of 5, the last ones 1
 	const f, row = 27, 2
 	for _, n := range []string{"seq", "reverse", "pairwise", "lanes(4)", "splitk(2)"} {
 		for walk := range 4 {
 			reverse := []bool{walk&1 > 0, walk&2 > 0}
-			want := DProbTree(f, til, reduce.MustOrder(n), reduce.Reverse, reverse)
+			want := dProbTree(f, til, reduce.MustOrder(n), reduce.Reverse, reverse)
 			check.Order(t, fmt.Sprintf("dprob n %s walk %02b", n, walk), f, want, lowp.FP32, func(x []float32) float32 {
 				tiles := til.Tiles([]int32{0, 3}, f) // three rows in one block
 				for i := range tiles {
@@ -46,31 +47,31 @@ func TestDProbColumnsAddByTheirPlan(t *testing.T) {
 				}
 				acc, h, dprob, dh := make([]float32, 3*f), check.Ones(3*f), make([]float32, 3), make([]float32, 3*f)
 				copy(acc[row*f:], x)
-				GroupedDProb(dprob, dh, acc, h, check.Ones(3), f, til, tiles, func(k int) Fold { return foldOf(n, k) },
-					func(int) Fold { return foldOf("reverse", 2) }, nil)
+				groupedDProb(dprob, dh, acc, h, check.Ones(3), f, til, tiles, func(k int) kernel.Fold { return foldOf(n, k) },
+					func(int) kernel.Fold { return foldOf("reverse", 2) }, nil)
 				return dprob[row]
 			})
 		}
 	}
 	// Negative control: another walk is another tree.
-	require.False(t, DProbTree(f, til, reduce.Seq, reduce.Seq, []bool{false, true}).Equal(DProbTree(f, til, reduce.Seq, reduce.Seq, []bool{false, false})))
+	require.False(t, dProbTree(f, til, reduce.Seq, reduce.Seq, []bool{false, true}).Equal(dProbTree(f, til, reduce.Seq, reduce.Seq, []bool{false, false})))
 }
 
 // The epilogue's tree is its tiles' order and each tile's walk, and nothing else.
 func TestDProbAddsByItsTiles(t *testing.T) {
-	til := Tiling{M: 2, N: 8, Sub: 2, Grid: 3}
+	til := tiling{M: 2, N: 8, Sub: 2, Grid: 3}
 	const f = 21
 	for _, tileOrder := range []string{"seq", "reverse", "given(2 0 1)", "pairwise"} {
 		for walk := range 8 {
 			reverse := []bool{walk&1 > 0, walk&2 > 0, walk&4 > 0}
-			want := DProbTree(f, til, reduce.Seq, reduce.MustOrder(tileOrder), reverse)
+			want := dProbTree(f, til, reduce.Seq, reduce.MustOrder(tileOrder), reverse)
 			check.Order(t, fmt.Sprintf("dprob tiles %s walk %03b", tileOrder, walk), f, want, lowp.FP32, func(x []float32) float32 {
 				tiles := til.Tiles([]int32{0, 1}, f)
 				for i := range tiles {
 					tiles[i].Reverse = reverse[i]
 				}
 				dprob, dh := make([]float32, 1), make([]float32, f)
-				GroupedDProb(dprob, dh, x, check.Ones(f), check.Ones(1), f, til, tiles, inOrder, func(int) Fold { return foldOf(tileOrder, 3) }, nil)
+				groupedDProb(dprob, dh, x, check.Ones(f), check.Ones(1), f, til, tiles, inOrder, func(int) kernel.Fold { return foldOf(tileOrder, 3) }, nil)
 				return dprob[0]
 			})
 		}
@@ -78,7 +79,7 @@ func TestDProbAddsByItsTiles(t *testing.T) {
 }
 
 func TestDispatchAlternatesByPlaceInItsCTA(t *testing.T) {
-	til := Tiling{M: 1, N: 1, Sub: 1, Grid: 2}
+	til := tiling{M: 1, N: 1, Sub: 1, Grid: 2}
 	tiles := til.Tiles([]int32{0, 3}, 2)
 	til.Dispatch(tiles, nil)
 	var static []bool
@@ -95,14 +96,14 @@ func TestGroupedWeightOfAllIsItsGraftedTree(t *testing.T) {
 	for _, order := range check.Orders {
 		for _, n := range []int{1, 7, 32, 61} {
 			for _, acc := range []lowp.Format{lowp.FP32, lowp.BF16} {
-				checkGroupedAll(t, r, order, n, Fold{Program: reduce.MustOrder(order).Program(n), Acc: acc})
+				checkGroupedAll(t, r, order, n, kernel.Fold{Program: reduce.MustOrder(order).Program(n), Acc: acc})
 			}
 		}
 	}
 }
 
 // checkGroupedAll compares GroupedMatMulWeightAll with the grafted trees; each token has two of four experts, the last none.
-func checkGroupedAll(t *testing.T, r *rand.Rand, order string, n int, f Fold) {
+func checkGroupedAll(t *testing.T, r *rand.Rand, order string, n int, f kernel.Fold) {
 	t.Helper()
 	const e, k, m, d = 4, 2, 5, 3
 	index := make([]int32, 0, n*k)
@@ -111,7 +112,7 @@ func checkGroupedAll(t *testing.T, r *rand.Rand, order string, n int, f Fold) {
 		index = append(index, int32(first), int32((first+1)%(e-1)))
 	}
 	sorted, inverse, offsets := make([]int32, n*k), make([]int32, n*k), make([]int32, e+1)
-	Permute(sorted, inverse, offsets, index, e, k)
+	kernel.Permute(sorted, inverse, offsets, index, e, k)
 	token := make([]int32, n*k)
 	for i, slot := range sorted {
 		token[i] = slot / k
@@ -128,7 +129,7 @@ func checkGroupedAll(t *testing.T, r *rand.Rand, order string, n int, f Fold) {
 			}
 		}
 	}
-	GroupedMatMulWeightAll(got, x, dy, offsets, token, m, d, f)
+	groupedMatMulWeightAll(got, x, dy, offsets, token, m, d, f)
 	check.SameBits(t, want, got, "grouped by %s over %d in %s", order, n, f.Acc)
 }
 
@@ -145,7 +146,7 @@ func shardables(r *rand.Rand) (canonical, controls map[string]check.Shardable) {
 	for i := range counts {
 		counts[i] = int32(r.IntN(5))
 	}
-	blocked := func(n int) Fold { return Fold{Program: reduce.Blocked(sequence).Program(n)} }
+	blocked := func(n int) kernel.Fold { return kernel.Fold{Program: reduce.Blocked(sequence).Program(n)} }
 	grouped := func(lo, hi int, all bool) []float32 {
 		n := (hi - lo) * sequence
 		return groupedShard(blocked, x[lo*sequence*d:][:n*d], y[lo*sequence*d:][:n*d], ids[lo*sequence:][:n], all)
@@ -154,38 +155,38 @@ func shardables(r *rand.Rand) (canonical, controls map[string]check.Shardable) {
 	canonical = map[string]check.Shardable{
 		"grouped product": func(lo, hi int) []float32 { return grouped(lo, hi, true) },
 		"z loss": func(lo, hi int) []float32 {
-			return mean(ZLossByToken(logits[lo*sequence*e:hi*sequence*e], e, 0.3, inOrder(e), blocked((hi-lo)*sequence)), lo, hi)
+			return mean(zLossByToken(logits[lo*sequence*e:hi*sequence*e], e, 0.3, inOrder(e), blocked((hi-lo)*sequence)), lo, hi)
 		},
 		"aux loss": func(lo, hi int) []float32 {
-			return mean(AuxLossBySequence(logits[lo*sequence*e:hi*sequence*e], counts[lo*e:hi*e], e, 3, 0.7, inOrder, inOrder(e), inOrder(3),
+			return mean(auxLossBySequence(logits[lo*sequence*e:hi*sequence*e], counts[lo*e:hi*e], e, 3, 0.7, inOrder, inOrder(e), inOrder(3),
 				foldOf("pairwise", hi-lo), nil), lo, hi)
 		},
 	}
 	controls = map[string]check.Shardable{
 		"grouped product": func(lo, hi int) []float32 { return grouped(lo, hi, false) },
 		"z loss": func(lo, hi int) []float32 {
-			return mean(ZLoss(logits[lo*sequence*e:hi*sequence*e], e, 0.3, inOrder(e), blocked((hi-lo)*sequence)), lo, hi)
+			return mean(zLoss(logits[lo*sequence*e:hi*sequence*e], e, 0.3, inOrder(e), blocked((hi-lo)*sequence)), lo, hi)
 		},
 		"aux loss": func(lo, hi int) []float32 {
-			return mean(AuxLoss(logits[lo*sequence*e:hi*sequence*e], counts[lo*e:hi*e], e, 3, 0.7, inOrder, inOrder((hi-lo)*e), inOrder(3), nil), lo, hi)
+			return mean(auxLoss(logits[lo*sequence*e:hi*sequence*e], counts[lo*e:hi*e], e, 3, 0.7, inOrder, inOrder((hi-lo)*e), inOrder(3), nil), lo, hi)
 		},
 	}
 	return canonical, controls
 }
 
 // groupedShard is the weight gradients of five experts, of which a token has one.
-func groupedShard(f func(n int) Fold, x, y []float32, ids []int32, all bool) []float32 {
+func groupedShard(f func(n int) kernel.Fold, x, y []float32, ids []int32, all bool) []float32 {
 	const e, d = 5, 3
 	n := len(ids)
 	token, inverse, offsets := make([]int32, n), make([]int32, n), make([]int32, e+1)
-	Permute(token, inverse, offsets, ids, e, 1)
+	kernel.Permute(token, inverse, offsets, ids, e, 1)
 	xs, ys, dw := make([]float32, n*d), make([]float32, n*d), make([]float32, e*d*d)
-	GatherRows(xs, x, token, 1, d)
-	GatherRows(ys, y, token, 1, d)
+	gatherRows(xs, x, token, 1, d)
+	gatherRows(ys, y, token, 1, d)
 	if all {
-		GroupedMatMulWeightAll(dw, xs, ys, offsets, token, d, d, f(n))
+		groupedMatMulWeightAll(dw, xs, ys, offsets, token, d, d, f(n))
 	} else {
-		GroupedMatMulWeight(dw, xs, ys, offsets, d, d, f)
+		groupedMatMulWeight(dw, xs, ys, offsets, d, d, f)
 	}
 	return dw
 }
@@ -194,9 +195,9 @@ func groupedShard(f func(n int) Fold, x, y []float32, ids []int32, all bool) []f
 func TestLossesByTokenAreTheSameFunctions(t *testing.T) {
 	const rows, e, b = 12, 4, 3
 	x := check.Normal(rand.New(rand.NewPCG(44, 1)), rows*e)
-	require.InDelta(t, ZLoss(x, e, 0.3, inOrder(e), inOrder(rows)), ZLossByToken(x, e, 0.3, inOrder(e), inOrder(rows)), 1e-12)
-	require.NotEqual(t, ZLoss(x, e, 0.3, inOrder(e), inOrder(rows)), ZLossByToken(x, e, 0.31, inOrder(e), inOrder(rows)))
+	require.InDelta(t, zLoss(x, e, 0.3, inOrder(e), inOrder(rows)), zLossByToken(x, e, 0.3, inOrder(e), inOrder(rows)), 1e-12)
+	require.NotEqual(t, zLoss(x, e, 0.3, inOrder(e), inOrder(rows)), zLossByToken(x, e, 0.31, inOrder(e), inOrder(rows)))
 	counts := []int32{3, 0, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}
-	require.InDelta(t, AuxLoss(x, counts, e, 2, 0.7, inOrder, inOrder(b*e), inOrder(2), nil),
-		AuxLossBySequence(x, counts, e, 2, 0.7, inOrder, inOrder(e), inOrder(2), inOrder(b), nil), 1e-12)
+	require.InDelta(t, auxLoss(x, counts, e, 2, 0.7, inOrder, inOrder(b*e), inOrder(2), nil),
+		auxLossBySequence(x, counts, e, 2, 0.7, inOrder, inOrder(e), inOrder(2), inOrder(b), nil), 1e-12)
 }

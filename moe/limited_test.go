@@ -1,4 +1,4 @@
-package kernel
+package moe
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel"
 	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
@@ -36,7 +37,7 @@ func TestGroupScoresAreTheirDefinition(t *testing.T) {
 					bias = nil
 				}
 				got := make([]float32, 3*g)
-				GroupScores(got, scores, bias, e, g, n, foldOf(order, n))
+				groupScores(got, scores, bias, e, g, n, foldOf(order, n))
 				for at := range got {
 					want := reduce.MustOrder(order).Tree(n).Sum(bestOf(scores, bias, e, g, n, at), lowp.FP32)
 					if want != want {
@@ -50,8 +51,8 @@ func TestGroupScoresAreTheirDefinition(t *testing.T) {
 	}
 	// Negative control: another order is another sum.
 	x, seq, reverse := check.Random(r, 64), make([]float32, 1), make([]float32, 1)
-	GroupScores(seq, x, nil, 64, 1, 60, foldOf("seq", 60))
-	GroupScores(reverse, x, nil, 64, 1, 60, foldOf("pairwise", 60))
+	groupScores(seq, x, nil, 64, 1, 60, foldOf("seq", 60))
+	groupScores(reverse, x, nil, 64, 1, 60, foldOf("pairwise", 60))
 	require.NotEqual(t, seq, reverse)
 }
 
@@ -62,7 +63,7 @@ func bestOf(scores, bias []float32, e, g, n, at int) []float32 {
 	for i := range bias[min(len(bias), group*e/g):min(len(bias), (group+1)*e/g)] {
 		x[i] += bias[group*e/g+i]
 	}
-	sorted := sorted(x, TieLow)
+	sorted := sorted(x, tieLow)
 	best := make([]float32, n)
 	for i := range best {
 		best[i] = x[sorted[i]]
@@ -70,12 +71,12 @@ func bestOf(scores, bias []float32, e, g, n, at int) []float32 {
 	return best
 }
 
-// TopKOfGroups is a sort of the experts of kept groups alone; with all groups kept it is TopK.
+// topKOfGroups is a sort of the experts of kept groups alone; with all groups kept it is topK.
 func TestTopKOfGroupsIsItsDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	for _, s := range [][3]int{{6, 3, 2}, {8, 4, 1}, {70, 5, 3}, {64, 2, 1}, {9, 3, 3}} { // experts, groups, kept
 		e, g, nkept := s[0], s[1], s[2]
-		for _, tie := range []Tie{TieLow, TieNaive} {
+		for _, tie := range []tie{tieLow, tieNaive} {
 			scores, kept := awkward(r, 3*e), make([]int32, 0, 3*nkept)
 			for range 3 {
 				for _, group := range r.Perm(g)[:nkept] {
@@ -84,7 +85,7 @@ func TestTopKOfGroupsIsItsDefinition(t *testing.T) {
 			}
 			for k := 1; k <= nkept*e/g; k++ {
 				index := make([]int32, 3*k)
-				TopKOfGroups(index, scores, nil, kept, e, g, k, tie)
+				topKOfGroups(index, scores, nil, kept, e, g, k, tie)
 				for row := range 3 {
 					want := slices.DeleteFunc(sorted(scores[row*e:][:e], tie), func(j int32) bool {
 						return !slices.Contains(kept[row*nkept:][:nkept], j/int32(e/g))
@@ -93,7 +94,7 @@ func TestTopKOfGroupsIsItsDefinition(t *testing.T) {
 				}
 				if nkept == g {
 					plain := make([]int32, 3*k)
-					TopK(plain, scores, nil, e, k, tie)
+					topK(plain, scores, nil, e, k, tie)
 					require.Equal(t, plain, index)
 				}
 			}
@@ -101,7 +102,7 @@ func TestTopKOfGroupsIsItsDefinition(t *testing.T) {
 	}
 	// A dropped group's bias cannot bring it back.
 	index := make([]int32, 2)
-	TopKOfGroups(index, []float32{1, 2, 3, 4}, []float32{0, 0, 100, 100}, []int32{0}, 4, 2, 2, TieLow)
+	topKOfGroups(index, []float32{1, 2, 3, 4}, []float32{0, 0, 100, 100}, []int32{0}, 4, 2, 2, tieLow)
 	require.Equal(t, []int32{1, 0}, index)
 }
 
@@ -109,18 +110,18 @@ func TestSoftmaxTopKGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 26))
 	const rows, k = 4, 3
 	l, p, w := check.Normal(r, rows*k), make([]float64, rows*k), make([]float64, rows*k)
-	check.Gradient(t, "softmax of top-k", l, func() []float64 { SoftmaxTopK(p, w, l, k, 2.5, inOrder(k)); return p }, func(dy []float64) []float64 {
+	check.Gradient(t, "softmax of top-k", l, func() []float64 { softmaxTopK(p, w, l, k, 2.5, inOrder(k)); return p }, func(dy []float64) []float64 {
 		d := make([]float64, len(l))
-		SoftmaxTopKBackward(d, dy, w, k, 2.5, inOrder(k))
+		softmaxTopKBackward(d, dy, w, k, 2.5, inOrder(k))
 		return d
 	})
 	for i := range rows {
-		require.InDelta(t, 2.5, Sum(inOrder(k), p[i*k:], 1), 1e-14)
+		require.InDelta(t, 2.5, kernel.Sum(inOrder(k), p[i*k:], 1), 1e-14)
 	}
 }
 
 // The sums of softmax over slots, forward and backward, by their plan.
-func TestSoftmaxTopKFollowsItsPlan(t *testing.T) {
+func TestSoftmaxTopKAddsByItsPlan(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 28))
 	const n = 19
 	backward := map[uint32]bool{}
@@ -128,7 +129,7 @@ func TestSoftmaxTopKFollowsItsPlan(t *testing.T) {
 	for _, order := range check.Orders {
 		f, tree := foldOf(order, n), reduce.MustOrder(order).Tree(n)
 		p, w, d := make([]float32, n), make([]float32, n), make([]float32, n)
-		SoftmaxTopK(p, w, l, n, 1.5, f)
+		softmaxTopK(p, w, l, n, 1.5, f)
 		e := exps(l)
 		sum := tree.Sum(e, lowp.FP32)
 		products, scaled := make([]float32, n), make([]float32, n)
@@ -138,7 +139,7 @@ func TestSoftmaxTopKFollowsItsPlan(t *testing.T) {
 			products[i] = scaled[i] * w[i]
 		}
 		dot := tree.Sum(products, lowp.FP32)
-		SoftmaxTopKBackward(d, dp, w, n, 1.5, f)
+		softmaxTopKBackward(d, dp, w, n, 1.5, f)
 		for i := range d {
 			check.SameBits(t, []float32{w[i] * (scaled[i] - dot)}, d[i:i+1], "gradient by %s", order)
 		}
@@ -152,14 +153,14 @@ func TestAuxLossOverSequencesAddsByItsPlan(t *testing.T) {
 	for _, order := range check.Orders {
 		for _, n := range []int{1, 7, 19} {
 			f, tree := foldOf(order, n), reduce.MustOrder(order).Tree(n)
-			same := func(int) Fold { return f }
+			same := func(int) kernel.Fold { return f }
 			at := func(what string) string { return fmt.Sprintf("%s by %s over %d", what, order, n) }
 			second := func(x []float32, e int) []float32 { return append(make([]float32, len(x)*e), x...) }
 			check.Order(t, at("CTAs"), n, tree, lowp.FP32, func(x []float32) float32 {
-				return AuxLoss(second(x, 1), []int32{2, 2}, 1, n, 1, inOrder, inOrder(2), f, nil)
+				return auxLoss(second(x, 1), []int32{2, 2}, 1, n, 1, inOrder, inOrder(2), f, nil)
 			})
 			check.Order(t, at("positions"), n, tree, lowp.FP32, func(x []float32) float32 {
-				return AuxLoss(second(x, 1), []int32{2, 2}, 1, 1, 1, same, inOrder(2), inOrder(1), nil)
+				return auxLoss(second(x, 1), []int32{2, 2}, 1, 1, 1, same, inOrder(2), inOrder(1), nil)
 			})
 		}
 		// Columns: n sequences of one position, each with one expert.
@@ -170,7 +171,7 @@ func TestAuxLossOverSequencesAddsByItsPlan(t *testing.T) {
 			counts[i] = n // against the division by n sequences, exactly
 		}
 		check.Order(t, "columns by "+order, n, reduce.MustOrder(order).Tree(n), lowp.FP32, func(x []float32) float32 {
-			return AuxLoss(x, counts, 1, 1, 1, inOrder, f, inOrder(1), nil)
+			return auxLoss(x, counts, 1, 1, 1, inOrder, f, inOrder(1), nil)
 		})
 	}
 }
@@ -184,16 +185,16 @@ func TestAuxLossOverSequences(t *testing.T) {
 		counts[i] = int32(r.IntN(9))
 	}
 	loss := func() []float64 {
-		return []float64{AuxLoss(share, counts, e, 2, 0.7, inOrder, inOrder(b*e), inOrder(2), nil)}
+		return []float64{auxLoss(share, counts, e, 2, 0.7, inOrder, inOrder(b*e), inOrder(2), nil)}
 	}
 	mean := 0.0
 	for i := range b {
-		mean += AuxLoss(share[i*s*e:][:s*e], counts[i*e:][:e], e, 2, 0.7, inOrder, inOrder(e), inOrder(2), nil) / b
+		mean += auxLoss(share[i*s*e:][:s*e], counts[i*e:][:e], e, 2, 0.7, inOrder, inOrder(e), inOrder(2), nil) / b
 	}
 	require.InDelta(t, mean, loss()[0], 1e-12)
 	check.Gradient(t, "aux loss over sequences", share, loss, func(dy []float64) []float64 {
 		d := make([]float64, len(share))
-		AuxLossBackward(d, counts, e, 0.7, dy[0])
+		auxLossBackward(d, counts, e, 0.7, dy[0])
 		return d
 	})
 }
@@ -201,7 +202,7 @@ func TestAuxLossOverSequences(t *testing.T) {
 func BenchmarkGroupScores(b *testing.B) {
 	x := check.Random(rand.New(rand.NewPCG(1, 1)), 512*64)
 	sums, f := make([]float32, 512*8), inOrder(2)
-	check.Bytes(b, len(x), func() { GroupScores(sums, x, nil, 64, 8, 2, f) })
+	check.Bytes(b, len(x), func() { groupScores(sums, x, nil, 64, 8, 2, f) })
 }
 
 func BenchmarkTopKOfGroups(b *testing.B) {
@@ -210,18 +211,18 @@ func BenchmarkTopKOfGroups(b *testing.B) {
 	for i := range kept {
 		kept[i] = int32(i % 8)
 	}
-	check.Bytes(b, len(x), func() { TopKOfGroups(index, x, nil, kept, 64, 8, 8, TieLow) })
+	check.Bytes(b, len(x), func() { topKOfGroups(index, x, nil, kept, 64, 8, 8, tieLow) })
 }
 
 func BenchmarkSoftmaxTopK(b *testing.B) {
 	x := check.Random(rand.New(rand.NewPCG(1, 1)), 512*8)
 	p, w, d, f := make([]float32, len(x)), make([]float32, len(x)), make([]float32, len(x)), inOrder(8)
-	b.Run("forward", func(b *testing.B) { check.Bytes(b, len(x), func() { SoftmaxTopK(p, w, x, 8, 2.5, f) }) })
-	b.Run("backward", func(b *testing.B) { check.Bytes(b, len(x), func() { SoftmaxTopKBackward(d, x, w, 8, 2.5, f) }) })
+	b.Run("forward", func(b *testing.B) { check.Bytes(b, len(x), func() { softmaxTopK(p, w, x, 8, 2.5, f) }) })
+	b.Run("backward", func(b *testing.B) { check.Bytes(b, len(x), func() { softmaxTopKBackward(d, x, w, 8, 2.5, f) }) })
 }
 
 func BenchmarkAuxLossOverSequences(b *testing.B) {
 	x := check.Random(rand.New(rand.NewPCG(1, 1)), 512*16)
 	f := inOrder(8 * 16)
-	check.Bytes(b, len(x), func() { AuxLoss(x, make([]int32, 8*16), 16, 8, 1, inOrder, f, inOrder(8), nil) })
+	check.Bytes(b, len(x), func() { auxLoss(x, make([]int32, 8*16), 16, 8, 1, inOrder, f, inOrder(8), nil) })
 }

@@ -1,30 +1,33 @@
-package kernel
+package moe
 
-import "firstbit/libm"
+import (
+	"firstbit/kernel"
+	"firstbit/libm"
+)
 
-// GatherRows is y[r] = x[order[r]/k]: a token's row for each slot it chose.
-func GatherRows[T libm.Float](y, x []T, order []int32, k, d int) {
+// gatherRows is y[r] = x[order[r]/k]: a token's row for each slot it chose.
+func gatherRows[T libm.Float](y, x []T, order []int32, k, d int) {
 	for r, slot := range order {
 		copy(y[r*d:][:d], x[int(slot)/k*d:][:d])
 	}
 }
 
-// CombineSlots is y[t] = fold over slots s of x[inverse[t·k+s]].
+// combineSlots is y[t] = fold over slots s of x[inverse[t·k+s]].
 //
 // Shapes:  x (T·k,d) → y (T,d).
 // Reduces: slots, by f.
-func CombineSlots[T libm.Float](y, x []T, inverse []int32, k, d int, f Fold) {
-	Need(f, k)
+func combineSlots[T libm.Float](y, x []T, inverse []int32, k, d int, f kernel.Fold) {
+	kernel.Need(f, k)
 	for t := range len(inverse) / k {
-		SumRowsAt(f, y[t*d:][:d], x, d, inverse[t*k:][:k])
+		kernel.SumRowsAt(f, y[t*d:][:d], x, d, inverse[t*k:][:k])
 	}
 }
 
-// SumRuns adds whole numbers run by run: sums[i] is the sum of run i of x.
+// sumRuns adds whole numbers run by run: sums[i] is the sum of run i of x.
 //
 // Shapes: x (n·r) → sums (n).
 // Reduces: r, in which order is nothing.
-func SumRuns(sums, x []int32) {
+func sumRuns(sums, x []int32) {
 	each := len(x) / len(sums)
 	for i := range sums {
 		sums[i] = 0
@@ -34,14 +37,14 @@ func SumRuns(sums, x []int32) {
 	}
 }
 
-// SortChunks sorts rows that several ranks sent by expert, then by rank, then as they came. Each rank sent its rows by
+// sortChunks sorts rows that several ranks sent by expert, then by rank, then as they came. Each rank sent its rows by
 // expert. Of a rank's parts each received from as many ranks; rank s·parts+j is the s-th that sent to part j.
 //
 // Shapes: counts (parts·senders,E), the rows of each chunk → order (R), inverse (parts·most), bounds (E·n+1). Part j has its
 // rows from j·most on. Sorted row r is received row order[r]; inverse is −1 where a part has no row. Of every expert,
 // bounds cuts the rows into those of n equal runs of ranks.
 // Source: Megatron Core's sort of chunks behind an all-to-all.
-func SortChunks(order, inverse, bounds, counts []int32, e, parts, most int) {
+func sortChunks(order, inverse, bounds, counts []int32, e, parts, most int) {
 	ranks, n := len(counts)/e, (len(bounds)-1)/e
 	starts := make([]int, len(counts)) // of each chunk as received
 	for j := range parts {
@@ -70,8 +73,8 @@ func SortChunks(order, inverse, bounds, counts []int32, e, parts, most int) {
 	bounds[e*n] = int32(r)
 }
 
-// PlaceRows is y[r] = x[order[r]], row by row, 0 where order is −1.
-func PlaceRows[T any](y, x []T, order []int32) {
+// placeRows is y[r] = x[order[r]], row by row, 0 where order is −1.
+func placeRows[T any](y, x []T, order []int32) {
 	if len(order) == 0 {
 		return
 	}
@@ -85,16 +88,16 @@ func PlaceRows[T any](y, x []T, order []int32) {
 	}
 }
 
-// Scale is y = s·x.
-func Scale[T libm.Float](y, x []T, s T) {
+// scale is y = s·x.
+func scale[T libm.Float](y, x []T, s T) {
 	for i, v := range x[:len(y)] {
 		y[i] = v * s
 	}
 }
 
-// MulRows is y = x with row r multiplied by p[r]. Shapes: x (rows,d), p (rows).
-func MulRows[T libm.Float](y, x, p []T, d int) {
+// mulRows is y = x with row r multiplied by p[r]. Shapes: x (rows,d), p (rows).
+func mulRows[T libm.Float](y, x, p []T, d int) {
 	for r, s := range p {
-		Scale(y[r*d:][:d], x[r*d:][:d], s)
+		scale(y[r*d:][:d], x[r*d:][:d], s)
 	}
 }

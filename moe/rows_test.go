@@ -1,4 +1,4 @@
-package kernel
+package moe
 
 import (
 	"cmp"
@@ -36,7 +36,7 @@ func TestSortChunks(t *testing.T) {
 				return cmp.Or(cmp.Compare(a.expert, b.expert), cmp.Compare(a.rank, b.rank), cmp.Compare(a.at, b.at))
 			})
 			order, inverse, bounds := make([]int32, len(rows)), make([]int32, c.parts*longest), make([]int32, c.experts*c.runs+1)
-			SortChunks(order, inverse, bounds, counts, c.experts, c.parts, longest)
+			sortChunks(order, inverse, bounds, counts, c.experts, c.parts, longest)
 			for i, x := range rows {
 				require.Equal(t, int32(x.at), order[i])
 				require.Equal(t, int32(i), inverse[x.at])
@@ -57,18 +57,18 @@ func TestSortChunks(t *testing.T) {
 
 func TestPlaceRows(t *testing.T) {
 	y := []int32{9, 9, 9, 9, 9, 9}
-	PlaceRows(y, []int32{1, 2, 3, 4}, []int32{1, -1, 0})
+	placeRows(y, []int32{1, 2, 3, 4}, []int32{1, -1, 0})
 	require.Equal(t, []int32{3, 4, 0, 0, 1, 2}, y)
-	PlaceRows(y[:0], nil, nil)
+	placeRows(y[:0], nil, nil)
 }
 
 // Runs of whole numbers are added apart; what sums held before is nothing.
 func TestSumRuns(t *testing.T) {
 	sums := []int32{9, 9, 9}
-	SumRuns(sums, []int32{1, 2, 3, 4, -5, 6})
+	sumRuns(sums, []int32{1, 2, 3, 4, -5, 6})
 	require.Equal(t, []int32{3, 7, 1}, sums)
-	SumRuns(sums[:1], []int32{1, 2, 3})
+	sumRuns(sums[:1], []int32{1, 2, 3})
 	require.Equal(t, []int32{6, 7, 1}, sums)
-	SumRuns(sums, nil)
+	sumRuns(sums, nil)
 	require.Equal(t, []int32{0, 0, 0}, sums)
 }
