@@ -46,7 +46,7 @@ func (b *Buffer) Spread() {
 	}
 }
 
-// has tells whether part i lies in the memory: a fault may have laid it elsewhere.
+// has tells whether part i lies in the memory; one that is held lies elsewhere.
 func (b *Buffer) has(i int) bool {
 	return b.Parts[i].LiesIn(b.Whole, b.at[i])
 }
