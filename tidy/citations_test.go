@@ -20,6 +20,7 @@ import (
 var (
 	cite   = regexp.MustCompile(`docs/([a-z_0-9]+\.md)(?:, ([A-Z][^\n]*))?`)
 	link   = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	code   = regexp.MustCompile("`[^`]*`") // no link is in it
 	source = regexp.MustCompile("`((?:[a-z0-9_]+/)+[a-z0-9_]+\\.(?:go|s|sh))`")
 	alien  = regexp.MustCompile(`\b[A-Z]{4,}(\.md)? §|\.\./shared`)
 )
@@ -64,7 +65,7 @@ func checkCitations(files map[string]string, name string) (found []string) {
 				flag("names %s, which is not there", m[1])
 			}
 		}
-		for _, m := range link.FindAllStringSubmatch(line, -1) {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(line, ""), -1) {
 			to := path.Join(path.Dir(name), m[1])
 			if _, ok := files[to]; !ok && !slices.ContainsFunc(sortedNames(files), func(f string) bool { return strings.HasPrefix(f, to+"/") }) {
 				flag("links to %s, which is not there", to)
