@@ -2,6 +2,7 @@ package device
 
 import (
 	"slices"
+	"unsafe"
 
 	"firstbit/libm"
 	"firstbit/lowp"
@@ -218,13 +219,8 @@ func (c *Call) Order(name string, n int) reduce.Order {
 
 // Data is the storage of t at the kernel's width.
 func Data[T libm.Float](t *Tensor) []T {
-	var z T
-	switch any(z).(type) {
-	case float32:
-		s, _ := any(t.f32).([]T)
-		return s
-	default:
-		s, _ := any(t.f64).([]T)
-		return s
+	if unsafe.Sizeof(T(0)) == 4 { // T is float32, and the conversion is none
+		return *(*[]T)(unsafe.Pointer(&t.f32))
 	}
+	return *(*[]T)(unsafe.Pointer(&t.f64))
 }
