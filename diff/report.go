@@ -110,7 +110,7 @@ var actions = map[string]string{
 	"artifact": "fix-probe", "missing": "compare-configs",
 }
 
-// derived are fields that others decide, or that say what became of the run.
+// derived are fields that others decide, or that say what became of the run. Traces whose records of states have no places have replicas.
 var derived = []string{"replicas", "holds", "last", "ends", "digest"}
 
 // configDifferences compares run.json field by field, nested ones by their path.
