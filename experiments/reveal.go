@@ -106,7 +106,7 @@ func Reveal(kernel, plan string, n int, s device.Schedule) (reduce.Revealed, red
 			if err != nil {
 				return none, reduce.Plan{}, err
 			}
-			policies = append(policies, &tune.Policy{Glob: r.label, Plan: p})
+			policies = append(policies, &tune.Policy{Glob: r.label, Plan: p, Where: tune.Everywhere(tune.EveryPhase)})
 		}
 		if n < 1 || n > maxReveal {
 			return none, reduce.Plan{}, fmt.Errorf("-n %d: must be from 1 to %d", n, maxReveal)

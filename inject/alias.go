@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"firstbit/device"
+	"firstbit/tune"
 )
 
-var aliasKind = &kind{Name: "alias", noun: "Call", Example: "alias@*.moe.dispatch.a2a with=*.moe.combine.a2a.dx",
-	does: "the first outputs of the Calls that either names lie in one memory, on all ranks unless R is given",
-	make: func(s *Selector) (action, []field) {
+var aliasKind = &kind{Name: "alias", noun: "Call", phase: tune.EveryPhase, Example: "alias@*.moe.dispatch.a2a with=*.moe.combine.a2a.dx",
+	does: "the first outputs of the Calls that either names lie in one memory, in all phases, those of initialisation and restores too",
+	make: func(*Selector) (action, []field) {
 		a := &alias{}
-		return a, []field{given(word("with", "GLOB", &a.with)), s.step(), s.rank()}
+		return a, []field{given(word("with", "GLOB", &a.with))}
 	}}
 
 // alias is a memory that outputs share.

@@ -2,65 +2,113 @@ package inject
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 
 	"firstbit/device"
 	"firstbit/state"
+	"firstbit/tune"
 )
 
-// stream is a random stream of a run that continues.
+const streamNoun = "random stream"
+
+// stream is a random stream of a run.
 type stream struct {
 	device.Held
 	seeded *device.Tensor // its state at the run's beginning
 }
 
-// disturber moves streams before or after a restore.
-type disturber interface {
-	disturb(dev *device.Device, s stream)
-	early() bool
+// disturbance moves streams before or after a restore, or in a step before the first Call of a phase.
+type disturbance struct {
+	when string
+	do   func(dev *device.Device, s stream)
+	last device.ID // the place in the run where it was done
 }
 
-// when is whether a disturber acts before the restore, or after it.
-type when struct{ word string }
-
-func (w *when) field() field { return choice("when", &w.word, "before", "after") }
-
-func (w *when) early() bool { return w.word == "before" }
+func disturbing(do func(dev *device.Device, s stream)) func(*Selector) (action, []field) {
+	return func(*Selector) (action, []field) {
+		x := &disturbance{when: "after", do: do}
+		return x, []field{choice("when", &x.when, "before", "after")}
+	}
+}
 
 // on leaves all but the states of streams.
-func (w *when) on(c *device.Call) bool {
+func (*disturbance) on(c *device.Call) bool {
 	return c.Kind == device.Loading && c.Scope == "" && c.State != nil && c.State.Role == state.RandomStream
+}
+
+// settle has it act before the forward of microbatch 0 unless another phase or microbatch is given.
+func (*disturbance) settle(f *Fault) {
+	if f.Phase == tune.StepPhases {
+		f.Phase = device.Fwd
+	}
+	if f.Micro == tune.Every {
+		f.Micro = 0
+	}
+}
+
+func (x *disturbance) check(_ Run, loads bool) error {
+	if !loads && x.when != "after" {
+		return errors.New("when: is about a restore: a step has step=, micro= and phase=")
+	}
+	return nil
+}
+
+func (x *disturbance) watch(f *Fault, c *device.Call, _ bool, next device.Runner) {
+	at := device.ID{Step: c.ID.Step, Micro: c.ID.Micro, Phase: c.ID.Phase}
+	if !f.restores() && f.Phase == at.Phase && f.Now(c) && x.last != at {
+		x.last = at
+		step, micro, phase := f.in.dev.Where()
+		f.in.disturb(f, x, at)
+		f.in.dev.At(step, micro, phase)
+	}
+	next(c)
+}
+
+// Begin tells of the device and the random streams of a run at its beginning.
+func (i *Injector) Begin(dev *device.Device, streams []device.Held) {
+	i.dev = dev
+	for _, s := range streams {
+		i.streams = append(i.streams, stream{s, same(s.Tensor)})
+	}
 }
 
 // Around restores a rank's states after a step, with what programs do to random streams before and after a restore. A restore that comes
 // later undoes it.
-func (i Injector) Around(dev *device.Device, step int, states []device.Held, restore func() error) error {
-	var streams []stream
-	for _, s := range states {
-		if s.Role == state.RandomStream {
-			streams = append(streams, stream{s, same(s.Tensor)})
-		}
-	}
-	i.disturb(dev, step, streams, true)
+func (i *Injector) Around(step int, restore func() error) error {
+	i.restoring(step, "before")
 	if err := restore(); err != nil {
 		return err
 	}
-	i.disturb(dev, step, streams, false)
+	i.restoring(step, "after")
 	return nil
 }
 
-func (i Injector) disturb(dev *device.Device, step int, streams []stream, early bool) {
+func (i *Injector) restoring(step int, when string) {
 	for _, f := range i.Faults {
-		x, ok := f.action.(disturber)
-		if !ok || x.early() != early || !f.onRank(i.Rank) {
-			continue
-		}
-		dev.At(step, 0, device.Load)
-		for _, s := range streams {
-			if f.Names(s.Name) {
-				was := s.Bytes(nil)
-				x.disturb(dev, s)
-				f.act(!bytes.Equal(s.Bytes(nil), was))
-			}
+		at := device.ID{Step: step, Phase: device.Load}
+		if x, ok := f.action.(*disturbance); ok && f.restores() && x.when == when && f.OnRank(i.Rank, i.At) && f.Steps.Has(step) {
+			i.disturb(f, x, at)
 		}
 	}
+}
+
+func (i *Injector) disturb(f *Fault, x *disturbance, at device.ID) {
+	i.dev.At(at.Step, at.Micro, at.Phase)
+	for _, s := range i.streams {
+		if f.Names(s.Name) {
+			was := s.Bytes(nil)
+			x.do(i.dev, s)
+			f.act(!bytes.Equal(s.Bytes(nil), was))
+		}
+	}
+}
+
+// free is a label that no Call has had at this place of the run: a stream may be disturbed twice.
+func free(dev *device.Device, name string) string {
+	label := name
+	for n := 2; dev.Ran(dev.Phase(), label) != nil; n++ {
+		label = fmt.Sprintf("%s.%d", name, n)
+	}
+	return label
 }

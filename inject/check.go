@@ -3,13 +3,12 @@ package inject
 import (
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/tune"
 )
 
 // Run is what is known of a run before it begins.
 type Run struct {
-	Layout    string
-	Ranks     int
-	Micro     int // microbatches of a rank in a step
+	tune.Grid
 	Precision string
 	Widest    lowp.Format // of its tensors
 	Resumes   bool        // it continues from a checkpoint
@@ -23,16 +22,12 @@ type limited interface {
 
 // Check refuses what no such run has, before anything runs.
 func (f *Fault) Check(r Run) error {
-	loads := f.Phase == device.Load
-	switch {
-	case f.Restores() && !r.Resumes:
-		return f.bad("%s acts where a run continues: needs --resume DIR", f.Kind())
-	case loads && !r.Resumes && !r.Loads:
+	loads := f.restores()
+	if loads && !r.Resumes && !r.Loads {
 		return f.bad("phase=load: a run that begins anew restores nothing: needs --resume DIR")
-	case f.Rank >= r.Ranks:
-		return f.bad("rank: %d: must be from 0 to %d, the ranks of layout %q", f.Rank, r.Ranks-1, r.Layout)
-	case f.Micro >= r.Micro:
-		return f.bad("micro: %d: must be from 0 to %d, the microbatches that a rank has in a step", f.Micro, r.Micro-1)
+	}
+	if err := f.Where.Check(r.Grid); err != nil {
+		return f.bad("%v", err)
 	}
 	if x, ok := f.action.(limited); ok {
 		if err := x.check(r, loads); err != nil {
@@ -45,11 +40,14 @@ func (f *Fault) Check(r Run) error {
 // CheckSteps refuses steps that do not come after the one with which the run begins. What precedes the first belongs to that one.
 func (f *Fault) CheckSteps(begin, last int) error {
 	first := begin + 1
-	if f.kind.begins || f.Phase == device.Init || f.Phase == device.Load {
+	if f.kind.begins || f.Phase == device.Init || f.restores() {
 		first = begin
 	}
-	if !f.Steps.Within(first, last) {
-		return f.bad("step: must be from %d to %d, the steps of the run", first, last)
+	if err := f.Where.CheckSteps(first, last); err != nil {
+		return f.bad("%v", err)
+	}
+	if x, ok := f.action.(*copied); ok && !f.restores() && (x.fromStep < first || x.fromStep >= last) {
+		return f.bad("from-step: must be from %d to %d, the steps before the last of the run", first, last-1)
 	}
 	return nil
 }

@@ -3,23 +3,20 @@ package inject
 import (
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/tune"
 )
 
-var drawKind = &kind{Name: "draw", noun: "random stream", restores: true, Example: "draw@rng.dropout.tp when=after",
-	does: "draws once from random streams, as a data iterator does that is built before or after they are restored",
-	make: func(s *Selector) (action, []field) {
-		x := &extra{when{"after"}}
-		s.Phase = device.Load
-		return x, []field{x.field(), s.rank()}
-	}}
-
-// extra is a draw that is none of training's.
-type extra struct{ when }
+var drawKind = &kind{Name: "draw", noun: streamNoun, state: streamNoun, phase: tune.StepPhases, Example: "draw@rng.dropout.tp tp=0",
+	does: "draws once from random streams, as a data iterator does, before the first Call of a phase, which is fwd of microbatch 0 unless others are given; " +
+		"where a run continues, before or after they are restored",
+	make: disturbing(drawOnce)}
 
 var iteratorKernel = &device.Kernel{Name: "iterator", In: device.Names("stream"), Out: device.Names("value stream")}
 
-func (*extra) disturb(dev *device.Device, s stream) {
-	c := dev.In("iterator").OpenKind(device.Draw, s.Name, iteratorKernel)
+// drawOnce is a draw that is none of training's.
+func drawOnce(dev *device.Device, s stream) {
+	dev = dev.In("iterator")
+	c := dev.OpenKind(device.Draw, free(dev, s.Name), iteratorKernel)
 	c.Read("stream", s.Tensor)
 	value := c.Write("value", lowp.FP64, 1)
 	c.Update("stream", s.Tensor)

@@ -3,38 +3,37 @@ package inject
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"firstbit/device"
 	"firstbit/spell"
-	"firstbit/trace"
+	"firstbit/tune"
 )
 
 // kinds is the grammar: KIND@GLOB KEY=VALUE …. Each kind stands in a file of its own.
-var kinds = []*kind{flipKind, orderKind, aliasKind, liveKind, rebuildKind, dropKind, setKind, copyKind, seedKind, drawKind}
+var kinds = []*kind{flipKind, setKind, orderKind, dropKind, unwrittenKind, repeatKind, earlyKind, lateKind, aliasKind, copyKind, seedKind, drawKind, liveKind, rebuildKind}
 
 // kind is what faults of a kind do, and how they are written.
 type kind struct {
-	Name     string
-	does     string
-	Example  string
-	noun     string // what it acts on
-	restores bool   // it acts where a run continues, and nowhere else
-	begins   bool   // it also acts on what precedes the first step
+	Name    string
+	does    string
+	Example string
+	noun    string       // what it acts on
+	state   string       // what it acts on in a restore, if it acts there unless a step, a microbatch or a phase is given; empty: it does not
+	phase   device.Phase // the phases, if none is given: EveryPhase or StepPhases of package tune
+	begins  bool         // it also acts on what precedes the first step
 
-	// make is the action of a fault that selects so, and the fields by which either is told. What the selector and the fields'
-	// variables hold then are the defaults.
+	// make is the action of a fault that selects so, and its own fields. What the selector and the fields' variables hold then are
+	// the defaults.
 	make func(s *Selector) (action, []field)
 }
 
 // field is KEY=VALUE.
 type field struct {
-	key, value string // as documented
-	must       bool
-	take       func(value string) error
-	text       func() string                 // as take reads it; empty: the default
-	others     func(key, value string) error // of the last field: takes keys that no field has
+	tune.Key
+	must   bool
+	also   string                        // another name for the key; empty: none
+	others func(key, value string) error // of the last field: takes keys that no field has
 }
 
 // Kind documents one kind of fault.
@@ -48,9 +47,9 @@ type Kind struct {
 func Kinds() (all []Kind) {
 	for _, k := range kinds {
 		syntax := k.Name + "@GLOB"
-		_, fields := k.make(selectAll(""))
+		_, fields := k.make(k.selector(""))
 		for _, f := range fields {
-			part := f.key + "=" + f.value
+			part := f.Name + "=" + f.Value
 			if !f.must {
 				part = "[" + part + "]"
 			}
@@ -61,8 +60,25 @@ func Kinds() (all []Kind) {
 	return all
 }
 
-func selectAll(glob string) *Selector {
-	return &Selector{Globs: []string{glob}, Rank: every, Micro: every, Phase: everyPhase}
+// Where documents the keys that faults of all kinds have.
+func Where() string {
+	var words []string
+	for _, f := range (&Selector{}).fields() {
+		words = append(words, "["+f.Name+"="+f.Value+"]")
+	}
+	return "KIND@GLOB " + strings.Join(words, " ") + " …: where a fault of any kind acts; all that is not given is meant, but of initialisation and of restores nothing unless phase=init or phase=load"
+}
+
+func (k *kind) selector(glob string) *Selector {
+	return &Selector{Globs: []string{glob}, Where: tune.Everywhere(k.phase)}
+}
+
+// fields are the words of the selector.
+func (s *Selector) fields() (all []field) {
+	for _, k := range s.Keys() {
+		all = append(all, field{Key: k})
+	}
+	return all
 }
 
 // Parse reads KIND@GLOB KEY=VALUE ….
@@ -84,8 +100,11 @@ func Parse(s string) (*Fault, error) {
 	if i < 0 {
 		return nil, f.bad("unknown kind %q: %s", name, spell.OneOf(name, names()))
 	}
-	f.kind, f.Selector = kinds[i], *selectAll(glob)
-	f.action, f.fields = f.kind.make(&f.Selector)
+	f.kind = kinds[i]
+	f.Selector = *f.kind.selector(glob)
+	var own []field
+	f.action, own = f.kind.make(&f.Selector)
+	f.fields = append(f.Selector.fields(), own...)
 	if err := take(f.fields, items); err != nil {
 		return nil, f.bad("%v", err)
 	}
@@ -106,12 +125,12 @@ type finisher interface {
 func (f *Fault) String() string {
 	words := []string{f.kind.Name + "@" + f.Globs[0]}
 	for _, x := range f.fields {
-		switch text := x.text(); {
+		switch text := x.Text(); {
 		case text == "":
 		case x.others != nil:
 			words = append(words, text)
 		default:
-			words = append(words, x.key+"="+text)
+			words = append(words, x.Name+"="+text)
 		}
 	}
 	return strings.Join(words, " ")
@@ -135,7 +154,7 @@ func pairs(words []string) (items []pair, err error) {
 			return nil, fmt.Errorf("%q: must be KEY=VALUE", word)
 		case value == "":
 			return nil, fmt.Errorf("%s: empty: must be KEY=VALUE", key)
-		case slices.ContainsFunc(items, func(p pair) bool { return p.key == key }):
+		case slices.ContainsFunc(items, func(p pair) bool { return p.key == key && isOrder(p.value) == isOrder(value) }):
 			return nil, fmt.Errorf("%s: given twice", key)
 		}
 		items = append(items, pair{key, value})
@@ -147,17 +166,20 @@ func pairs(words []string) (items []pair, err error) {
 func take(fields []field, items []pair) error {
 	var keys []string
 	var others func(key, value string) error
-	missing := map[string]bool{}
+	missing, taken := map[string]bool{}, map[string]bool{}
 	for _, f := range fields {
 		if f.others != nil {
 			others = f.others
 			continue
 		}
-		keys = append(keys, f.key)
-		missing[f.key] = f.must
+		keys = append(keys, f.Name)
+		missing[f.Name] = f.must
 	}
 	for _, p := range items {
-		i := slices.Index(keys, p.key)
+		i := slices.IndexFunc(fields, func(f field) bool { return f.others == nil && (f.Name == p.key || f.also == p.key) })
+		if others != nil && isOrder(p.value) { // of a reduction, which may be called micro
+			i = -1
+		}
 		if i < 0 && others == nil {
 			return fmt.Errorf("unknown key %q: %s", p.key, spell.OneOf(p.key, keys))
 		}
@@ -167,10 +189,13 @@ func take(fields []field, items []pair) error {
 			}
 			continue
 		}
-		if err := fields[i].take(p.value); err != nil {
+		if name := fields[i].Name; taken[name] {
+			return fmt.Errorf("%s: given twice", name)
+		}
+		if err := fields[i].Take(p.value); err != nil {
 			return fmt.Errorf("%s: %w", p.key, err)
 		}
-		missing[p.key] = false
+		missing[fields[i].Name], taken[fields[i].Name] = false, true
 	}
 	for _, key := range keys {
 		if missing[key] {
@@ -180,96 +205,50 @@ func take(fields []field, items []pair) error {
 	return nil
 }
 
-// most bounds ranks, and microbatches of a step.
-const most = 1 << 20
-
-func (s *Selector) step() field {
-	return field{key: "step", value: "SET", text: func() string { return s.Steps.String() },
-		take: func(value string) (err error) { s.Steps, err = trace.ParseSet(value); return err }}
-}
-
-func (s *Selector) rank() field { return number("rank", "R", &s.Rank, most) }
-
-func (s *Selector) micro() field { return number("micro", "M", &s.Micro, most) }
-
-func (s *Selector) phase() field {
-	usual := s.Phase
-	return field{key: "phase", value: "P",
-		text: func() string {
-			if s.Phase == usual {
-				return ""
-			}
-			return s.Phase.String()
-		},
-		take: func(value string) error {
-			p, ok := device.ParsePhase(value)
-			if !ok {
-				return fmt.Errorf("%q: %s", value, spell.OneOf(value, device.PhaseNames()))
-			}
-			s.Phase = p
-			return nil
-		}}
-}
-
 // at tells a fault in memory after the Call from one on the kernel's write.
 func (s *Selector) at() field {
-	return field{key: "at", value: "rest",
-		text: func() string {
+	return field{Key: tune.Key{Name: "at", Value: "rest",
+		Text: func() string {
 			if s.Rest {
 				return "rest"
 			}
 			return ""
 		},
-		take: func(value string) error {
+		Take: func(value string) error {
 			if s.Rest = value == "rest"; !s.Rest {
 				return fmt.Errorf("%q: must be rest", value)
 			}
 			return nil
-		}}
+		}}}
 }
 
-// number is a whole number from 0 on.
-func number(key, value string, n *int, most int) field {
-	usual := *n
-	return field{key: key, value: value,
-		text: func() string {
-			if *n == usual {
-				return ""
-			}
-			return strconv.Itoa(*n)
-		},
-		take: func(value string) error {
-			v, err := strconv.Atoi(value)
-			if err != nil || v < 0 || v > most {
-				return fmt.Errorf("%q: must be a number from 0 to %d", value, most)
-			}
-			*n = v
-			return nil
-		}}
+// number is a whole number from least to most.
+func number(key, value string, n *int, least, most int) field {
+	return field{Key: tune.Number(key, value, n, least, most)}
 }
 
 // word is any text.
 func word(key, value string, s *string) field {
-	return field{key: key, value: value, text: func() string { return *s }, take: func(value string) error { *s = value; return nil }}
+	return field{Key: tune.Key{Name: key, Value: value, Text: func() string { return *s }, Take: func(value string) error { *s = value; return nil }}}
 }
 
 // choice is one of a few words, the default's being what s holds.
 func choice(key string, s *string, words ...string) field {
 	usual := *s
-	return field{key: key, value: strings.Join(words, "|"),
-		text: func() string {
+	return field{Key: tune.Key{Name: key, Value: strings.Join(words, "|"),
+		Text: func() string {
 			if *s == usual {
 				return ""
 			}
 			return *s
 		},
-		take: func(value string) error {
+		Take: func(value string) error {
 			if !slices.Contains(words, value) {
 				return fmt.Errorf("%q: %s", value, spell.OneOf(value, words))
 			}
 			*s = value
 			return nil
-		}}
+		}}}
 }
 
 // given is a field without a default.

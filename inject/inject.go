@@ -4,6 +4,7 @@ package inject
 
 import (
 	"fmt"
+	"slices"
 
 	"firstbit/device"
 	"firstbit/tune"
@@ -14,6 +15,7 @@ type Fault struct {
 	Text string // as the user wrote it
 	Selector
 
+	in             *Injector
 	kind           *kind
 	action         action
 	fields         []field
@@ -30,6 +32,16 @@ type action interface {
 // runner runs a selected Call its own way.
 type runner interface {
 	run(f *Fault, c *device.Call, next device.Runner)
+}
+
+// follower runs each Call of its name, now or out of its steps and microbatch: what it does depends on what they wrote before.
+type follower interface {
+	follow(f *Fault, c *device.Call, now bool, next device.Runner)
+}
+
+// watcher runs every Call of a rank, outside the trace; selected is one of its name that is to be broken now.
+type watcher interface {
+	watch(f *Fault, c *device.Call, selected bool, next device.Runner)
 }
 
 // preparer has something to do before any fault runs a Call of its name, now or out of its steps and microbatch.
@@ -53,11 +65,29 @@ func (f *Fault) Kind() string { return f.kind.Name }
 // On tells whether a fault of the kind can act on such a Call.
 func (f *Fault) On(c *device.Call) bool { return f.action.on(c) }
 
-// Noun is what faults of the kind act on.
-func (f *Fault) Noun() string { return f.kind.noun }
+// Noun is what the fault acts on.
+func (f *Fault) Noun() string {
+	if f.restores() && f.kind.state != "" {
+		return f.kind.state
+	}
+	return f.kind.noun
+}
 
-// Restores tells whether the fault acts where a run continues from a checkpoint, and nowhere else.
-func (f *Fault) Restores() bool { return f.kind.restores }
+// States tells whether the fault acts on states by their names.
+func (f *Fault) States() bool { return f.restores() && f.kind.state != "" || f.kind.noun == streamNoun }
+
+// Either tells whether faults of the kind act on states in a restore, and on Calls elsewhere.
+func (f *Fault) Either() bool { return f.kind.state != "" && f.kind.noun != streamNoun }
+
+// Settle says whether the run continues from a checkpoint: there some kinds act on the restore, unless a step, a microbatch or a phase is given.
+func (f *Fault) Settle(resumes bool) {
+	if f.kind.state != "" && resumes && !f.timed() {
+		f.Phase = device.Load
+	}
+	if x, ok := f.action.(*disturbance); ok && !f.restores() {
+		x.settle(f)
+	}
+}
 
 // Policy is the tuner's part of the fault, nil for most.
 func (f *Fault) Policy() *tune.Policy {
@@ -101,22 +131,38 @@ func (f *Fault) bad(format string, a ...any) error {
 // Injector is the middleware of one rank.
 type Injector struct {
 	Rank   int
+	At     device.Coord
+	Ranks  []device.Coord   // of the run, by rank
+	Groups map[string][]int // the ranks of each group
 	Faults []*Fault
+
+	dev     *device.Device
+	streams []stream
 }
 
 // Middleware acts on outputs right after the kernel wrote them, inside the trace.
-func (i Injector) Middleware(next device.Runner) device.Runner { return i.around(next, false) }
+func (i *Injector) Middleware(next device.Runner) device.Runner { return i.around(next, false) }
 
-// Memory acts on outputs after the Call is over, outside the trace.
-func (i Injector) Memory(next device.Runner) device.Runner { return i.around(next, true) }
+// Memory acts on memory around Calls, outside the trace.
+func (i *Injector) Memory(next device.Runner) device.Runner { return i.around(next, true) }
+
+// outside tells whether a fault acts outside the trace.
+func (f *Fault) outside() bool {
+	_, watches := f.action.(watcher)
+	return watches || f.Rest
+}
 
 // around runs each Call through the faults that select it: the first of them is the nearest to the kernel, so that what a later one leaves
 // is what counts.
-func (i Injector) around(next device.Runner, rest bool) device.Runner {
-	var mine []*Fault
+func (i *Injector) around(next device.Runner, outside bool) device.Runner {
+	var mine, watchers []*Fault
 	for _, f := range i.Faults {
-		if _, tuned := f.action.(chooser); !tuned && f.Rest == rest && f.onRank(i.Rank) {
-			mine = append(mine, f)
+		f.in = i
+		if _, tuned := f.action.(chooser); tuned || f.outside() != outside || !f.OnRank(i.Rank, i.At) {
+			continue
+		}
+		if mine = append(mine, f); outside && !f.Rest {
+			watchers = append(watchers, f)
 		}
 	}
 	if len(mine) == 0 {
@@ -131,23 +177,42 @@ func (i Injector) around(next device.Runner, rest bool) device.Runner {
 		}
 		run := next
 		for _, f := range faults {
-			now := f.now(c)
-			if p, ok := f.action.(preparer); ok {
-				p.prepare(f, c, now)
-			}
-			if r, ok := f.action.(runner); ok && now {
-				inner := run
-				run = func(c *device.Call) { r.run(f, c, inner) }
-			}
+			run = f.wrap(c, run)
+		}
+		for _, f := range watchers {
+			inner, selected := run, f.Now(c) && slices.Contains(faults, f)
+			run = func(c *device.Call) { f.action.(watcher).watch(f, c, selected, inner) }
 		}
 		run(c)
 	}
 }
 
+// wrap is how a Call runs that the fault names.
+func (f *Fault) wrap(c *device.Call, next device.Runner) device.Runner {
+	now := f.Now(c)
+	if p, ok := f.action.(preparer); ok {
+		p.prepare(f, c, now)
+	}
+	switch x := f.action.(type) {
+	case follower:
+		return func(c *device.Call) { x.follow(f, c, now, next) }
+	case runner:
+		if now {
+			return func(c *device.Call) { x.run(f, c, next) }
+		}
+	}
+	return next
+}
+
+// everyMember tells whether the fault acts on all ranks of a collective.
+func (f *Fault) everyMember(c *device.Call) bool {
+	return !slices.ContainsFunc(f.in.Groups[c.Group], func(rank int) bool { return !f.OnRank(rank, f.in.Ranks[rank]) })
+}
+
 // naming are the faults that name a Call.
 func naming(all []*Fault, c *device.Call) (faults []*Fault) {
 	for _, f := range all {
-		if !f.inPhase(c.ID.Phase) || !f.action.on(c) || !f.names(c) {
+		if !f.InPhase(c.ID.Phase) || !f.action.on(c) || !f.names(c) {
 			continue
 		}
 		if x, ok := f.action.(fitter); ok {
@@ -158,7 +223,8 @@ func naming(all []*Fault, c *device.Call) (faults []*Fault) {
 	return faults
 }
 
-// everyCall is the on of actions for Calls of whatever kind. A module's boundary shows what its Calls wrote, and writes nothing.
+// everyCall is the on of actions for Calls of whatever kind. A module's boundary shows what its Calls wrote, and writes nothing; state is
+// shown where there is a trace.
 type everyCall struct{}
 
-func (everyCall) on(c *device.Call) bool { return c.Kind != device.Module }
+func (everyCall) on(c *device.Call) bool { return c.Kind != device.Module && c.Kind != device.State }

@@ -3,11 +3,12 @@ package inject
 import (
 	"firstbit/device"
 	"firstbit/nn"
+	"firstbit/tune"
 )
 
-var liveKind = &kind{Name: "live", noun: "draw of a recomputation", Example: "live@*.dropout.mask",
-	does: "recomputations draw masks from their stream as it stands, and move it on, on all ranks unless R is given",
-	make: func(s *Selector) (action, []field) { return live{}, []field{s.step(), s.rank()} }}
+var liveKind = &kind{Name: "live", noun: "draw of a recomputation", phase: tune.StepPhases, Example: "live@*.dropout.mask",
+	does: "recomputations draw masks from their stream as it stands, and move it on",
+	make: func(*Selector) (action, []field) { return live{}, nil }}
 
 // live is a recomputation that kept a handle on its stream where it should have kept a copy of the state.
 type live struct{}
@@ -38,13 +39,6 @@ func named(args []device.Arg, name string) *device.Tensor {
 		}
 	}
 	return nil
-}
-
-// same is a copy of a tensor.
-func same(t *device.Tensor) *device.Tensor {
-	s := device.NewTensor(t.Format, t.Shape()...)
-	s.CopyAt(0, t)
-	return s
 }
 
 // draw draws so many numbers from the stream whose state is in a tensor, and returns the last.

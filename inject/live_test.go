@@ -15,7 +15,7 @@ import (
 // A recomputation from the live stream draws what the next forward would have drawn, and shifts what follows.
 func TestLiveDrawsWhatComesNext(t *testing.T) {
 	run := func(rec bool, faults ...*Fault) (masks [][]float32) {
-		dev := device.New(device.Options{}, Injector{Faults: faults}.Middleware, func(next device.Runner) device.Runner {
+		dev := device.New(device.Options{}, (&Injector{Faults: faults}).Middleware, func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				next(c)
 				if c.Kind == device.Draw {
@@ -62,7 +62,7 @@ func TestLiveRecomputationsAreNotTheForward(t *testing.T) {
 		c := train.Pico()
 		c.Streams = streams
 		c.Model.Dropout, c.Model.Recompute, c.Batch = 0.2, true, 1
-		tr, err := train.New(c, device.New(device.Options{}, Injector{Faults: faults}.Middleware, func(next device.Runner) device.Runner {
+		tr, err := train.New(c, device.New(device.Options{}, (&Injector{Faults: faults}).Middleware, func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				next(c)
 				if c.Kind == device.Recompute {

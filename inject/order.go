@@ -9,12 +9,11 @@ import (
 	"firstbit/tune"
 )
 
-var orderKind = &kind{Name: "order", noun: "Call", Example: "order@*.dprob tiles=arrival sched=dynamic step=3-",
+var orderKind = &kind{Name: "order", noun: "Call", phase: tune.EveryPhase, Example: "order@*.dprob tiles=arrival sched=dynamic step=3-",
 	does: "sets items of the plan: reductions to an ORDER, choices to a value",
 	make: func(s *Selector) (action, []field) {
 		o := &order{}
-		items := field{key: "NAME", value: "VALUE …", must: true, others: o.take, text: func() string { return strings.Join(o.words, " ") }}
-		return o, []field{s.step(), items}
+		return o, []field{{Key: tune.Key{Name: "NAME", Value: "VALUE …", Text: func() string { return strings.Join(o.words, " ") }}, must: true, others: o.take}}
 	}}
 
 // order is items of a plan, which the tuner sets.
@@ -30,14 +29,16 @@ func (o *order) on(c *device.Call) bool { return c.Kind != device.Module && c.ID
 func (o *order) take(key, value string) error {
 	o.words = append(o.words, key+"="+value)
 	is := "="
-	if name, _, _ := strings.Cut(value, "/"); orders(name) {
+	if isOrder(value) {
 		is = ":"
 	}
 	o.items = append(o.items, key+is+value)
 	return nil
 }
 
-func orders(name string) bool {
+// isOrder tells whether a plan may have a text as an ORDER, with or without the format of the sums.
+func isOrder(text string) bool {
+	name, _, _ := strings.Cut(text, "/")
 	_, err := reduce.ParseOrder(name)
 	return err == nil
 }
@@ -50,7 +51,7 @@ func (o *order) finish(f *Fault) error {
 	if err != nil {
 		return err
 	}
-	o.policies = &tune.Policy{Glob: f.Globs[0], Plan: plan, Steps: f.Steps, Text: f.Text}
+	o.policies = &tune.Policy{Glob: f.Globs[0], Plan: plan, Where: f.Where, Text: f.Text}
 	return nil
 }
 

@@ -7,13 +7,14 @@ import (
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/quant"
+	"firstbit/tune"
 )
 
-var rebuildKind = &kind{Name: "rebuild", noun: "quantiser of a weight", begins: true, Example: "rebuild@quant.layers.1.attn.* step=3 source=bf16",
-	does: "copies of weights are quantised from the weight rounded to bf16, or from what a copy stands for, on all ranks unless R is given",
-	make: func(s *Selector) (action, []field) {
+var rebuildKind = &kind{Name: "rebuild", noun: "quantiser of a weight", begins: true, phase: tune.EveryPhase, Example: "rebuild@quant.layers.1.attn.* step=3 source=bf16",
+	does: "copies of weights are quantised from the weight rounded to bf16, or from what a copy stands for; those of initialisation and restores too",
+	make: func(*Selector) (action, []field) {
 		r := &rebuild{}
-		return r, []field{given(choice("source", &r.source, rounded, dequantised)), s.step(), s.rank()}
+		return r, []field{given(choice("source", &r.source, rounded, dequantised))}
 	}}
 
 // rebuild is a copy of a weight that is made of another source than the master, as programs have done after a restore.

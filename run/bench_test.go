@@ -39,7 +39,7 @@ func oneRank(b *testing.B, s Spec) *session {
 	tracer, err := s.trace(world)
 	require.NoError(b, err)
 	j := &job{Spec: &s}
-	run, err := j.begin(0, tracer)
+	run, err := j.begin(world.Rank(0), tracer)
 	require.NoError(b, err)
 	require.NoError(b, run.assemble(j, world.Rank(0), corpus))
 	return run

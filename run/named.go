@@ -7,23 +7,40 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/match"
+
 	"firstbit/device"
 	"firstbit/inject"
 	"firstbit/lowp"
 	"firstbit/spell"
+	"firstbit/state"
 	"firstbit/trace"
+	"firstbit/tune"
 )
 
-// checkNamed refuses what a fault names and no run of the Spec has, before anything runs. Names of Calls are known after it: see missed.
+// grid is the ranks of the run.
+func (s *Spec) grid() tune.Grid {
+	g := tune.Grid{Layout: s.Layout.String(), Micro: s.Config.Micro}
+	for rank := range s.Layout.World() {
+		g.Ranks = append(g.Ranks, s.Layout.At(rank))
+	}
+	return g
+}
+
+// checkNamed refuses what a fault or a plan names and no run of the Spec has, before anything runs. Names of Calls are known after it: see missed.
 func (s *Spec) checkNamed(c choices) error {
-	run := inject.Run{Layout: s.Layout.String(), Ranks: s.Layout.World(), Micro: s.Config.Micro, Precision: s.Config.Precision, Widest: lowp.FP32,
-		Resumes: s.Resume != "", Loads: s.Config.Weights != ""}
+	run := inject.Run{Grid: s.grid(), Precision: s.Config.Precision, Widest: lowp.FP32, Resumes: s.Resume != "", Loads: s.Config.Weights != ""}
 	if run.Precision == lowp.FP64.String() {
 		run.Widest = lowp.FP64
 	}
 	for _, f := range c.injector.Faults {
 		if err := f.Check(run); err != nil {
 			return err
+		}
+	}
+	for i, text := range s.Plans { // by hand: they come before those of faults
+		if err := c.tuner.Policies[i].Check(run.Grid); err != nil {
+			return fmt.Errorf("--plan %q: %w", text, err)
 		}
 	}
 	return s.checkSteps(0)
@@ -38,6 +55,11 @@ func (s *Spec) checkSteps(begin int) error {
 	for _, f := range c.injector.Faults {
 		if err := f.CheckSteps(begin, s.Config.Steps); err != nil {
 			return err
+		}
+	}
+	for i, text := range s.Plans {
+		if err := c.tuner.Policies[i].CheckSteps(begin, s.Config.Steps); err != nil { // what is restored has plans too
+			return fmt.Errorf("--plan %q: %w", text, err)
 		}
 	}
 	if !s.Trace.Steps.Within(begin, s.Config.Steps) {
@@ -68,17 +90,19 @@ func (s *Spec) missed(ranks []*session) error {
 		if report.Acted > 0 && len(f.Globs) == 1 { // one of two may be enough to act
 			continue
 		}
-		if why := (sought{ranks, f}).why(); report.Acted == 0 || why != elsewhere {
+		look := sought{ranks, f.Noun(), f.Globs, &f.Where, f.On, f.States(), f.Either()}
+		if why := look.why(); report.Acted == 0 || why != elsewhere {
 			return fmt.Errorf("--inject %q: %s", f.Text, why)
 		}
 	}
-	for i, text := range s.Plans { // by hand: they come before those of faults
+	for i, text := range s.Plans {
 		calls := 0
 		for _, r := range ranks {
 			calls += r.tuner.Policies[i].Calls
 		}
 		if p := first.tuner.Policies[i]; calls == 0 {
-			return fmt.Errorf("--plan %q: %s", text, unnamed(ranks, "Call", p.Glob, func(c *device.Call) bool { return c.ID.Phase != device.Init }))
+			look := sought{ranks, "Call", []string{p.Glob}, &p.Where, func(c *device.Call) bool { return c.ID.Phase != device.Init }, false, false}
+			return fmt.Errorf("--plan %q: %s", text, look.why())
 		}
 	}
 	if t := first.tracer; t != nil && t.Dump != "" && !t.Dumped() {
@@ -87,36 +111,87 @@ func (s *Spec) missed(ranks []*session) error {
 	return nil
 }
 
-// sought is a fault that did not act, and where it looked.
+// sought is what a fault or a plan that did not act looked for, and where.
 type sought struct {
-	ranks []*session
-	*inject.Fault
+	ranks  []*session
+	noun   string
+	globs  []string
+	where  *tune.Where
+	on     func(*device.Call) bool
+	states bool // it looked for states
+	either bool // in a restore it would have
 }
 
-// why is the first of name, phase and rank that no Call had.
+// why is the first of name, phase and rank that nothing had.
 func (s sought) why() string {
-	for _, glob := range s.Globs {
-		phases, on := map[string]bool{}, map[int]bool{}
-		for rank, r := range s.ranks {
-			for _, c := range r.device.Calls() {
-				if !s.On(c) || !c.Matches(glob) {
-					continue
-				}
-				if phases[c.ID.Phase.String()] = true; c.ID.Phase == s.Phase || s.EveryPhase() {
-					on[rank] = true
-				}
-			}
-		}
+	for _, glob := range s.globs {
+		phases, on := s.found(glob)
 		switch {
 		case len(phases) == 0:
-			return unnamed(s.ranks, s.Noun(), glob, s.On)
+			return s.unnamed(glob)
 		case len(on) == 0:
-			return fmt.Sprintf("no %s of that name in phase %s: must be phase=%s", s.Noun(), s.Phase, few(phases))
-		case s.Rank >= 0 && !on[s.Rank]:
-			return fmt.Sprintf("no %s of that name on rank %d: must be rank=%s", s.Noun(), s.Rank, few(on))
+			phase := "a step"
+			if s.where.Phase < device.Phase(len(device.PhaseNames())) {
+				phase = "phase " + s.where.Phase.String()
+			}
+			return fmt.Sprintf("no %s of that name in %s: must be phase=%s", s.noun, phase, few(phases))
+		}
+		if place := s.where.Place(); !slices.ContainsFunc(slices.Collect(maps.Keys(on)), func(rank int) bool { return s.where.OnRank(rank, s.ranks[rank].device.Place()) }) {
+			return fmt.Sprintf("no %s of that name on %s: must be rank=%s", s.noun, place, few(on))
 		}
 	}
 	return elsewhere
+}
+
+// found is the phases in which a rank has something of the name, and the ranks that have it in one that was sought.
+func (s sought) found(glob string) (phases map[string]bool, on map[int]bool) {
+	phases, on = map[string]bool{}, map[int]bool{}
+	for rank, r := range s.ranks {
+		for _, h := range r.states(s.states, s.noun) {
+			if match.Match(h, glob) {
+				phases[device.Load.String()], on[rank] = true, true
+			}
+		}
+		for _, c := range r.device.Calls() {
+			if !s.on(c) || !c.Matches(glob) {
+				continue
+			}
+			if phases[c.ID.Phase.String()] = true; s.where.InPhase(c.ID.Phase) {
+				on[rank] = true
+			}
+		}
+	}
+	return phases, on
+}
+
+// states are the names of the states that a fault can act on, or of none.
+func (r *session) states(wanted bool, noun string) (names []string) {
+	if !wanted {
+		return nil
+	}
+	for _, h := range r.trainer.States(state.Role.Saved) {
+		if noun == "state" || h.Role == state.RandomStream {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+// unnamed says which names are nearest, or that a state has the name, on which the fault acts in a restore.
+func (s sought) unnamed(glob string) string {
+	names := namesOf(s.ranks, s.on)
+	for _, r := range s.ranks {
+		for _, name := range r.states(s.states, s.noun) {
+			names[name] = true
+		}
+	}
+	if s.either && !s.states {
+		restored := sought{ranks: s.ranks, noun: "state", where: s.where, on: func(*device.Call) bool { return false }, states: true}
+		if phases, _ := restored.found(glob); len(phases) > 0 {
+			return fmt.Sprintf("no %s of that name: a state has it, and --resume DIR restores states", s.noun)
+		}
+	}
+	return nearest(s.noun, glob, names)
 }
 
 // elsewhere says that a name occurs, and where it is looked for.
@@ -133,21 +208,26 @@ func few[T cmp.Ordered](of map[T]bool) string {
 	return strings.Join(names[:min(len(names), mostNamed)], " or ")
 }
 
-// unnamed says that a GLOB names none of some Calls, and which are nearest.
-func unnamed(ranks []*session, noun, glob string, of func(*device.Call) bool) string {
-	seen := map[string]bool{}
+// namesOf are the names of some Calls and of their kernels' parts.
+func namesOf(ranks []*session, of func(*device.Call) bool) map[string]bool {
+	names := map[string]bool{}
 	for _, r := range ranks {
 		for _, c := range r.device.Calls() {
 			if !of(c) {
 				continue
 			}
-			seen[c.ID.Path] = true
+			names[c.ID.Path] = true
 			for _, p := range c.Kernel.Parts {
-				seen[trace.Path(c.Scope, p.Name)] = true
+				names[trace.Path(c.Scope, p.Name)] = true
 			}
 		}
 	}
-	near := spell.Nearest(glob, slices.Sorted(maps.Keys(seen)), mostNamed)
+	return names
+}
+
+// nearest says that a GLOB names none of some names, and which are nearest.
+func nearest(noun, glob string, names map[string]bool) string {
+	near := spell.Nearest(glob, slices.Sorted(maps.Keys(names)), mostNamed)
 	if len(near) == 0 {
 		return fmt.Sprintf("no %s of that name", noun)
 	}
@@ -166,7 +246,7 @@ func undumped(ranks []*session, t *trace.Tracer) string {
 	}
 	switch {
 	case need == trace.Off:
-		return unnamed(ranks, "Call", t.Dump, func(*device.Call) bool { return true })
+		return nearest("Call", t.Dump, namesOf(ranks, func(*device.Call) bool { return true }))
 	case need > t.Level:
 		return fmt.Sprintf("what it names is traced from level %s on, not at %s", need, t.Level)
 	}

@@ -180,7 +180,7 @@ func faultOf(t *testing.T, fault string) int {
 	s := Spec{Faults: []string{fault}}
 	c, err := s.choices()
 	require.NoError(t, err)
-	return c.injector.Faults[0].Rank
+	return max(c.injector.Faults[0].Rank, 0)
 }
 
 // Equal inputs on every member and another sum: the collective itself is the root, on all ranks.

@@ -79,7 +79,7 @@ func TestRestoredCounters(t *testing.T) {
 		{"flip@train.step phase=load bit=31", `tensor "train.step": is 2147483650`},
 		{"set@data.consumed value=0.5", `data.consumed: value=0.5: the state holds whole numbers from -2147483648 to 2147483647`},
 		{"set@data.consumed value=1e300", `value=1e+300: the state holds whole numbers`},
-		{"copy@train.step from=2", "from: 2: must be from 0 to 1, the ranks that were saved"},
+		{"copy@train.step from=2", "from-rank: 2: must be from 0 to 1, the ranks that were saved"},
 		{"copy@nothing from=7", ""},
 		{"set@train.step value=3 rank=1", "they are of different times"}, // what such ranks do
 		{"set@train.step value=1", ""},

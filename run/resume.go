@@ -9,7 +9,6 @@ import (
 	"firstbit/checkpoint"
 	"firstbit/data"
 	"firstbit/device"
-	"firstbit/state"
 	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/tune"
@@ -172,11 +171,11 @@ func (r *session) restore(c *checkpoint.Checkpoint, whole *checkpoint.Whole, ran
 		return c.Bad(rank, err)
 	}
 	if whole == nil {
-		if file, err = r.injector.File(c.Ranks); err != nil {
+		if file, err = r.injector.File(c); err != nil {
 			return err
 		}
 	}
-	err = r.injector.Around(r.device, c.Step, r.trainer.States(state.Role.Decides), func() error { return r.trainer.Restore(c.Step, file) })
+	err = r.injector.Around(c.Step, func() error { return r.trainer.Restore(c.Step, file) })
 	if err != nil {
 		return r.restored(c, rank, err)
 	}

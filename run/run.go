@@ -166,11 +166,11 @@ func (s *Spec) verifyDeterministic(c choices) error {
 // choices are the parts of a run that choose and break.
 type choices struct {
 	tuner    *tune.Tuner
-	injector inject.Injector
+	injector *inject.Injector
 }
 
 func (s *Spec) choices() (choices, error) {
-	c := choices{tuner: &tune.Tuner{Recipe: s.Recipe, Seq: s.Config.Seq}}
+	c := choices{tuner: &tune.Tuner{Recipe: s.Recipe, Seq: s.Config.Seq}, injector: &inject.Injector{}}
 	for _, text := range s.Plans {
 		p, err := tune.ParsePolicy(text)
 		if err != nil {
@@ -183,6 +183,7 @@ func (s *Spec) choices() (choices, error) {
 		if err != nil {
 			return c, err
 		}
+		f.Settle(s.Resume != "")
 		c.injector.Faults = append(c.injector.Faults, f)
 		if p := f.Policy(); p != nil {
 			c.tuner.Policies = append(c.tuner.Policies, p)

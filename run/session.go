@@ -92,7 +92,7 @@ func (j *job) steps(world *parallel.World, corpus *data.Corpus, out *outputs, ra
 	}
 	gate := newGate(j.Interrupt)
 	return world.Run(func(r parallel.Rank) error {
-		run, err := j.begin(r.Index, out.tracer(r.Index))
+		run, err := j.begin(r, out.tracer(r.Index))
 		if ranks[r.Index] = run; err != nil {
 			return err
 		}
@@ -137,16 +137,19 @@ func gatherMasters(ranks []*session) {
 }
 
 // begin chains memory(trace(tune(inject(run)))) around the device of a rank.
-func (j *job) begin(rank int, tracer *trace.Tracer) (*session, error) {
+func (j *job) begin(rank parallel.Rank, tracer *trace.Tracer) (*session, error) {
 	c, err := j.choices()
 	if err != nil {
 		return nil, err
 	}
-	c.injector.Rank = rank
+	c.tuner.Rank = rank.Index
+	if c.injector.Rank, c.injector.At = rank.Index, j.Layout.At(rank.Index); len(c.injector.Faults) > 0 {
+		c.injector.Ranks, c.injector.Groups = j.grid().Ranks, rank.World.Groups()
+	}
 	run := &session{choices: c, tracer: tracer, outcome: &Outcome{}}
 	chain := []device.Middleware{c.injector.Memory}
 	if j.watch != nil {
-		chain = append(chain, j.watch(rank))
+		chain = append(chain, j.watch(rank.Index))
 	}
 	if tracer != nil {
 		chain = append(chain, tracer.Middleware)
@@ -158,7 +161,7 @@ func (j *job) begin(rank int, tracer *trace.Tracer) (*session, error) {
 	if j.Load {
 		chain = append(chain, run.outcome.count)
 	}
-	run.device = device.New(device.Options{Rank: rank, At: j.Layout.At(rank), Schedule: j.Schedule}, chain...)
+	run.device = device.New(device.Options{Rank: rank.Index, At: j.Layout.At(rank.Index), Schedule: j.Schedule}, chain...)
 	return run, nil
 }
 
@@ -168,6 +171,7 @@ func (r *session) assemble(j *job, rank parallel.Rank, corpus *data.Corpus) (err
 		return err
 	}
 	r.trainer.Digest = j.Digest || j.Trace.Level > trace.Off
+	r.injector.Begin(r.device, r.trainer.States(func(r state.Role) bool { return r == state.RandomStream }))
 	if r.tracer != nil {
 		r.trainer.StateAt = r.tracer.WantsState
 		r.trainer.ReadAt = func(step int) bool { return r.tracer.ReadsState(step, j.until()) }

@@ -3,13 +3,14 @@
 package tune
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"firstbit/device"
 	"firstbit/reduce"
 	"firstbit/spell"
-	"firstbit/trace"
 )
 
 // Recipes are the named choices for every kernel: fixed depends on nothing but the
@@ -31,32 +32,60 @@ func ParseRecipe(s string) error {
 
 // Policy puts the items of a Plan over those of the Calls its GLOB names.
 type Policy struct {
-	Glob  string
-	Plan  reduce.Plan
-	Steps trace.Set
+	Glob string
+	Plan reduce.Plan
+	Where
 	Text  string // as the user wrote it
 	Hits  int    // Calls it changed
 	Calls int    // Calls it named
 }
 
-// ParsePolicy reads "GLOB PLAN".
+// ParsePolicy reads "GLOB PLAN", among whose words may be those of Where.
 func ParsePolicy(s string) (*Policy, error) {
-	glob, text, ok := strings.Cut(strings.TrimSpace(s), " ")
-	if !ok {
-		return nil, fmt.Errorf("--plan %q: must be 'GLOB PLAN', such as '*.dprob tiles:arrival; sched=dynamic'", s)
+	bad := func(err error) error { return fmt.Errorf("--plan %q: %w", s, err) }
+	words := strings.Fields(strings.ReplaceAll(s, ";", "; "))
+	if len(words) < 2 {
+		return nil, bad(errors.New("must be 'GLOB PLAN', such as '*.dprob tiles:arrival; sched=dynamic'"))
 	}
-	p, err := reduce.ParsePlan(text)
+	p := &Policy{Glob: words[0], Where: Everywhere(EveryPhase), Text: s}
+	text, err := p.take(words[1:])
 	if err != nil {
+		return nil, bad(err)
+	}
+	if p.Plan, err = reduce.ParsePlan(text); err != nil {
 		return nil, err
 	}
-	if p.Empty() {
-		return nil, fmt.Errorf("--plan %q: names nothing to choose", s)
+	if p.Plan.Empty() {
+		return nil, bad(errors.New("names nothing to choose"))
 	}
-	return &Policy{Glob: glob, Plan: p, Text: s}, nil
+	return p, nil
+}
+
+// take takes the words that say where, and returns the others.
+func (p *Policy) take(words []string) (text string, err error) {
+	keys, given := p.Keys(), map[string]bool{}
+	var items []string
+	for _, word := range words {
+		name, value, _ := strings.Cut(strings.TrimSuffix(word, ";"), "=")
+		i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == name && value != "" })
+		switch {
+		case i < 0:
+			items = append(items, word)
+			continue
+		case given[name]:
+			return "", fmt.Errorf("%s: given twice", name)
+		}
+		given[name] = true
+		if err := keys[i].Take(value); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return strings.TrimSuffix(strings.Join(items, " "), ";"), nil
 }
 
 // Tuner is the middleware.
 type Tuner struct {
+	Rank     int
 	Recipe   string
 	Policies []*Policy
 	Seq      int // tokens of a sequence, which the canonical recipe adds before others join
@@ -89,7 +118,7 @@ func (t *Tuner) apply(c *device.Call) {
 	named, seen := t.named[c]
 	if !seen { // Calls are used again: match each once, and see what does not fit at the first step, whichever the policy's is
 		for _, p := range t.Policies {
-			if c.Matches(p.Glob) {
+			if p.InPhase(c.ID.Phase) && p.OnRank(t.Rank, c.ID.At) && c.Matches(p.Glob) {
 				named = append(named, p)
 				_, err := c.Plan.With(p.Plan)
 				t.misfit(c, err)
@@ -98,7 +127,7 @@ func (t *Tuner) apply(c *device.Call) {
 		t.named[c] = named
 	}
 	for _, p := range named {
-		if !p.Steps.Has(c.ID.Step) {
+		if !p.Now(c) {
 			continue
 		}
 		p.Calls++

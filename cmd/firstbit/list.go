@@ -24,6 +24,7 @@ func listCommand() *cobra.Command {
 			return printJSON(out, map[string]any{"causes": experiments.Causes(), "faults": inject.Kinds()})
 		}
 		if faults {
+			fmt.Fprintln(out, inject.Where())
 			for _, k := range inject.Kinds() {
 				fmt.Fprintf(out, "%s\n  e.g. %s\n", k.Syntax, k.Example)
 			}
