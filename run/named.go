@@ -136,8 +136,8 @@ func (s sought) why() string {
 			}
 			return fmt.Sprintf("no %s of that name in %s: must be phase=%s", s.noun, phase, few(phases))
 		}
-		if place := s.where.Place(); !slices.ContainsFunc(slices.Collect(maps.Keys(on)), func(rank int) bool { return s.where.OnRank(rank, s.ranks[rank].device.Place()) }) {
-			return fmt.Sprintf("no %s of that name on %s: must be rank=%s", s.noun, place, few(on))
+		if !slices.ContainsFunc(slices.Sorted(maps.Keys(on)), func(rank int) bool { return s.where.OnRank(rank, s.ranks[rank].device.Place()) }) {
+			return fmt.Sprintf("no %s of that name on %s: must be rank=%s", s.noun, s.where.Place(), few(on))
 		}
 	}
 	return elsewhere

@@ -68,7 +68,7 @@ func TestWhatNeverOccurs(t *testing.T) {
 		{inject("late@layers.3.mlp.w1 pp=0", pico("--steps", "1", "--layout", "pp=2")...), true, "no Call of that name on pp=0: must be rank=1"},
 		{append(pico("--steps", "1", "--layout", "pp=2"), "--plan", "*.dprob tiles:arrival; pp=0"), true, "no Call of that name on pp=0: must be rank=1"},
 		{append(pico("--steps", "1"), "--plan", "*.dprob rank=1 tiles:arrival"), false, `rank: 1: must be from 0 to 0, the ranks of layout "dp=1"`},
-		{append(pico("--steps", "1"), "--plan", "*.dprob tiles:arrival; step=2"), false, "step: must be from 1 to 1, the steps of the run"},
+		{append(pico("--steps", "1"), "--plan", "*.dprob tiles:arrival; step=2"), false, "step: must be from 0 to 1, the steps of the run"},
 		{inject("repeat@layers.1.attn.wq tp=1"), false, `tp=1: no rank of layout "dp=1" is there`},
 		{inject("repeat@grads.bucket.0 rank=1", pico("--steps", "1", "--layout", "dp=2")...), false, "a collective runs again on all of its ranks"},
 		{inject("repeat@pipeline.*", pico("--steps", "1", "--layout", "pp=2")...), false, "a message is sent once"},
