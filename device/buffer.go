@@ -13,6 +13,11 @@ type Buffer struct {
 // NewBuffer makes a memory of so many zeros.
 func NewBuffer(f lowp.Format, n int) *Buffer { return &Buffer{Whole: NewTensor(f, n)} }
 
+// BufferOf is the memory of a tensor, which is its only part.
+func BufferOf(name string, t *Tensor) *Buffer {
+	return &Buffer{Whole: t.View(0, t.Len()), Parts: []Arg{{name, t}}, at: []int{0}}
+}
+
 // Hold adds a part that begins at element at. Where t itself lies is left as it is: Collect and Spread copy.
 func (b *Buffer) Hold(at int, name string, t *Tensor) {
 	b.Parts, b.at = append(b.Parts, Arg{name, t}), append(b.at, at)

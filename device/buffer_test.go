@@ -63,3 +63,18 @@ func TestBuffer(t *testing.T) {
 		require.Equal(t, []float64{1, 41}, values(b.Whole)[:2])
 	}
 }
+
+// A tensor's own memory is a buffer without a copy.
+func TestBufferOf(t *testing.T) {
+	x := counting(lowp.FP32, 1, 2, 2)
+	b := BufferOf("x", x)
+	x.Set(1, 7)
+	require.Equal(t, []float64{1, 7, 3, 4}, values(b.Whole))
+	b.Whole.Set(2, 8)
+	b.Collect()
+	b.Spread()
+	require.Equal(t, []float64{1, 7, 8, 4}, values(x))
+	x.Alias(counting(lowp.FP32, 20, 4)) // what is laid elsewhere is copied to and fro
+	b.Collect()
+	require.Equal(t, []float64{20, 21, 22, 23}, values(b.Whole))
+}

@@ -57,26 +57,28 @@ func (s *Segment) gradient() *device.Tensor {
 
 // lay moves what travels together to one memory. Where uses are kept apart, gradients are collected use by use.
 func (b *Bucket) lay(apart bool) {
-	first := b.Params[0]
-	b.weights.whole = device.NewBuffer(first.W.Format, b.n)
+	b.weights.whole = b.memory(func(p *nn.Param) *device.Tensor { return p.W })
 	b.masters = b.weights
-	if first.Master != first.W {
-		b.masters.whole = device.NewBuffer(first.Master.Format, b.n)
+	if p := b.Params[0]; p.Master != p.W {
+		b.masters.whole = b.memory(func(p *nn.Param) *device.Tensor { return p.Master })
 	}
 	if !apart {
-		b.grads = device.NewBuffer(first.Grad.Format, b.n)
+		b.grads = b.memory(func(p *nn.Param) *device.Tensor { return p.Grad })
 	}
-	at := 0
+}
+
+// memory lays a tensor of each parameter, one after another. That of a single one stays where it is.
+func (b *Bucket) memory(of func(*nn.Param) *device.Tensor) *device.Buffer {
+	first := of(b.Params[0])
+	if len(b.Params) == 1 {
+		return device.BufferOf(b.Params[0].Name, first)
+	}
+	m, at := device.NewBuffer(first.Format, b.n), 0
 	for _, p := range b.Params {
-		b.weights.whole.Lay(at, p.Name, p.W)
-		if p.Master != p.W {
-			b.masters.whole.Lay(at, p.Name, p.Master)
-		}
-		if !apart {
-			b.grads.Lay(at, p.Name, p.Grad)
-		}
+		m.Lay(at, p.Name, of(p))
 		at += p.Grad.Len()
 	}
+	return m
 }
 
 // cut finds the segments of the shard. Moments of a rank alone are shaped as their parameters; those of a shard have one dimension.
