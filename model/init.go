@@ -88,12 +88,11 @@ func initParam(dev *device.Device, p *nn.Param, in initializer, streams Streams)
 	}
 	c.Body = func(*device.Call) {
 		s := streams("init." + p.Name)
-		next := 0
-		for i := range p.Place.Elements() { // all are drawn, whichever part is here
+		n := p.Master.Len()
+		for at := range p.Place.Elements() { // all are drawn, whichever part is here
 			v := in.value(s, in.a, in.b)
-			if next < p.Master.Len() && i == p.Place.Index(next) {
-				p.Master.Set(next, v)
-				next++
+			if i, here := p.Place.Find(at, n); here {
+				p.Master.Set(i, v)
 			}
 		}
 		p.W.CopyFrom(p.Master)
