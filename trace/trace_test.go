@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -234,4 +235,33 @@ func TestParseSetAndLevel(t *testing.T) {
 	require.Equal(t, Kernel, l)
 	_, err = ParseLevel("off")
 	require.Error(t, err)
+}
+
+// A trace without a folder holds what a reader of the folder has, besides what says which files there are.
+func TestTraceWithoutAFolder(t *testing.T) {
+	written, err := Open(record(t, Options{Level: Kernel}))
+	require.NoError(t, err)
+	var kept Trace
+	tr, err := New(Options{Level: Kernel, Into: &kept}, 0, Run{Layout: "dp=1", Level: Kernel.String()})
+	require.NoError(t, err)
+	steps(tr, 1, 2, 1.5)
+	require.NoError(t, tr.Complete(2, nil))
+	text := func(of any) string {
+		b, err := json.Marshal(of)
+		require.NoError(t, err)
+		return string(b)
+	}
+	require.Equal(t, text(written.Ranks), text(kept.Ranks))
+	for _, field := range []string{"holds", "ends", "digest"} {
+		delete(written.Raw, field)
+		delete(kept.Raw, field)
+	}
+	require.Equal(t, written.Raw, kept.Raw)
+	require.Equal(t, written.Run.Config, kept.Run.Config)
+
+	abandoned, err := New(Options{Level: Kernel, Into: &kept}, 0, Run{Layout: "dp=1", Level: Kernel.String()})
+	require.NoError(t, err)
+	steps(abandoned, 1, 1, 2)
+	abandoned.Abandon(1)
+	require.Equal(t, written.Raw, kept.Raw, "a run that fails leaves what was there")
 }

@@ -18,6 +18,7 @@ type Options struct {
 	Ranks Set
 	Steps Set
 	Dump  string // GLOB on scope.name: keep the bytes of these Calls' tensors
+	Into  *Trace // what Open would read of the folder, once the trace is complete, and no folder is written; nil: one is
 }
 
 // Tracer is the middleware of one rank.
@@ -28,12 +29,14 @@ type Tracer struct {
 	active bool
 
 	iteration int      // of the open file; before the first, −1
+	ended     bool     // that file
 	file      *os.File // nil: none is open
 	w         *bufio.Writer
 	out       *File
 	held      Held     // what has been ended
 	wrote     []string // files and folders, in the directory
 	seq       int
+	kept      []Record // of a trace without a folder
 	dumped    bool
 	err       error
 	sign      signer
@@ -53,6 +56,9 @@ type book struct {
 // New makes the trace's directory with its run.json and a Tracer for one rank.
 // The directory must be new or empty, and is nobody else's until the trace ends, so that two runs never mix.
 func New(o Options, rank int, run Run) (*Tracer, error) {
+	if o.Into != nil {
+		return (&book{run: run}).join(o, rank), nil
+	}
 	folder, err := files.ClaimEmpty(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("trace %s: %w", o.Dir, err)
@@ -111,7 +117,7 @@ func (t *Tracer) Middleware(next device.Runner) device.Runner {
 // wants tells whether a Call is in the window. A trace goes forward, each step once: of a run that a fault of its restore sends back it has what
 // comes after the step of the restore.
 func (t *Tracer) wants(c *device.Call) bool {
-	again := c.ID.Step < t.iteration || c.ID.Step == t.iteration && t.file == nil
+	again := c.ID.Step < t.iteration || c.ID.Step == t.iteration && t.ended
 	return t.active && kindLevel[c.Kind] <= t.Level && t.Steps.Has(c.ID.Step) && !again
 }
 

@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,13 +17,17 @@ func (t *Tracer) write(r Record) {
 	if t.err != nil {
 		return
 	}
+	r.Seq = t.seq
+	t.seq++
+	if t.Into != nil {
+		t.iteration, t.ended, t.kept = r.Iteration, false, append(t.kept, r)
+		return
+	}
 	if t.file == nil || r.Iteration != t.iteration {
 		if t.err = t.open(r.Iteration); t.err != nil {
 			return
 		}
 	}
-	r.Seq = t.seq
-	t.seq++
 	t.err = t.failed(t.out.Write(&r))
 }
 
@@ -36,7 +41,7 @@ func (t *Tracer) open(iteration int) error {
 	if err != nil {
 		return t.failed(err)
 	}
-	t.file, t.iteration, t.wrote = f, iteration, append(t.wrote, name)
+	t.file, t.iteration, t.ended, t.wrote = f, iteration, false, append(t.wrote, name)
 	t.w = bufio.NewWriterSize(f, 1<<16)
 	t.out = NewFile(t.w, t.rank, iteration, t.held.Last)
 	return nil
@@ -44,6 +49,7 @@ func (t *Tracer) open(iteration int) error {
 
 // end writes the end record, by which truncation shows, and closes the file.
 func (t *Tracer) end() error {
+	t.ended = true
 	if t.file == nil {
 		return nil
 	}
@@ -92,11 +98,37 @@ func (t *Tracer) Complete(last int, faults []Fault) error {
 		}
 	}
 	t.run.Faults = append([]Fault{}, faults...)
+	if t.Into != nil {
+		t.run.Last = &last
+		return t.into()
+	}
 	t.run.Close(last, held)
 	if err := t.run.describe(t.Dir); err != nil {
 		return err
 	}
 	t.folder.Release()
+	return nil
+}
+
+// into leaves the records of all ranks, and the description as a reader has it.
+func (t *Tracer) into() error {
+	text, err := t.run.Encode()
+	if err != nil {
+		return err
+	}
+	x := Trace{}
+	if x.Run, err = DecodeRun(text); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &x.Raw); err != nil {
+		return err
+	}
+	for _, r := range t.byRank() {
+		if len(r.kept) > 0 {
+			x.Ranks = append(x.Ranks, Rank{r.rank, r.kept})
+		}
+	}
+	*t.Into = x
 	return nil
 }
 
@@ -109,6 +141,9 @@ func (t *Tracer) Abandon(steps int) {
 			_ = r.close() // the run has failed already
 		}
 		ended = ended || len(r.held.Steps) > 0
+	}
+	if t.Into != nil {
+		return
 	}
 	if steps == 0 || !ended {
 		t.remove()
