@@ -213,3 +213,6 @@ func MatMulNaive[T libm.Float](c []T, ldc int, a, b Mat[T], m, n, k int, f Fold)
 		}
 	}
 }
+
+// From is the matrix from row i on.
+func (m Mat[T]) From(i int) Mat[T] { return Mat[T]{m.Data[i*m.Row:], m.Row, m.Col} }

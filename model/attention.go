@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/nn"
 	"firstbit/parallel"
@@ -21,7 +20,7 @@ import (
 // Shapes: x (rows/tp,D), Wq (D,H/tp·P), Wk, Wv (D,KV/tp·P), Wo (H/tp·P,D) → y (rows/tp,D); rows = B·T/cp.
 type Attention struct {
 	Wq, Wk, Wv, Wo *nn.Param
-	Shape          kernel.AttentionShape // heads of the rank; B and T of whole sequences, set by the model for each batch
+	Shape          attentionShape // heads of the rank; B and T of whole sequences, set by the model for each batch
 	TP, CP         parallel.Member
 
 	x, q, k, v, o, probs *device.Tensor // x is whole over tp, k and v over cp
@@ -114,9 +113,9 @@ func (a *Attention) Params() []*nn.Param {
 }
 
 // shapeOf rebuilds the extents from what the Call reads.
-func shapeOf(c *device.Call, q, k *device.Tensor) kernel.AttentionShape {
+func shapeOf(c *device.Call, q, k *device.Tensor) attentionShape {
 	b, h := int(c.Scalar("batch")), int(c.Scalar("heads"))
-	s := kernel.AttentionShape{B: b, T: k.Rows() / b, H: h, KV: int(c.Scalar("kv_heads")), P: q.Cols() / h, Queries: q.Rows() / b}
+	s := attentionShape{B: b, T: k.Rows() / b, H: h, KV: int(c.Scalar("kv_heads")), P: q.Cols() / h, Queries: q.Rows() / b}
 	if s.Queries < s.T {
 		s.First = int(c.Scalar("first"))
 	}
@@ -125,8 +124,8 @@ func shapeOf(c *device.Call, q, k *device.Tensor) kernel.AttentionShape {
 
 func runAttention[T libm.Float](c *device.Call) {
 	s := shapeOf(c, c.Input("q"), c.Input("k"))
-	folds := kernel.AttentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T)}
-	kernel.Attention(device.Out[T](c, "o"), device.Out[T](c, "probs"), device.In[T](c, "q"),
+	folds := attentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T)}
+	attend(device.Out[T](c, "o"), device.Out[T](c, "probs"), device.In[T](c, "q"),
 		device.In[T](c, "k"), device.In[T](c, "v"), s, scaleOf[T](s), folds)
 }
 
@@ -136,15 +135,15 @@ func runAttentionBackward[T libm.Float](c *device.Call) {
 	if c.Plan.Choice("by") == "segment" {
 		run = segmentOf(s)
 	}
-	folds := kernel.AttentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T), DQ: c.Fold("dq", s.T), Queries: c.Fold("queries", s.H/s.KV*run)}
+	folds := attentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T), DQ: c.Fold("dq", s.T), Queries: c.Fold("queries", s.H/s.KV*run)}
 	if run < s.Queries {
 		folds.Segments = c.Fold("segments", s.Queries/run)
 	}
-	kernel.AttentionBackward(device.Out[T](c, "dq"), device.Out[T](c, "dk"), device.Out[T](c, "dv"), device.In[T](c, "do"), device.In[T](c, "q"), device.In[T](c, "k"), device.In[T](c, "v"), device.In[T](c, "probs"), s, scaleOf[T](s), folds)
+	attendBackward(device.Out[T](c, "dq"), device.Out[T](c, "dk"), device.Out[T](c, "dv"), device.In[T](c, "do"), device.In[T](c, "q"), device.In[T](c, "k"), device.In[T](c, "v"), device.In[T](c, "probs"), s, scaleOf[T](s), folds)
 }
 
 // segmentOf is the queries of a segment: an eighth of the sequence, or one where that does not cut what the rank has.
-func segmentOf(s kernel.AttentionShape) int {
+func segmentOf(s attentionShape) int {
 	size := s.T / device.Segments
 	if s.T%device.Segments != 0 || s.Queries%size != 0 {
 		return 1
@@ -153,4 +152,4 @@ func segmentOf(s kernel.AttentionShape) int {
 }
 
 // scaleOf is 1/√P.
-func scaleOf[T libm.Float](s kernel.AttentionShape) T { return T(1 / math.Sqrt(float64(s.P))) }
+func scaleOf[T libm.Float](s attentionShape) T { return T(1 / math.Sqrt(float64(s.P))) }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/moe"
 	"firstbit/nn"
@@ -165,7 +164,7 @@ func (m *Model) attention(scope string) *Attention {
 		Wk:    m.part(scope+".wk", linear, []int{c.Width, c.KVHeads * p}, m.tp(1)),
 		Wv:    m.part(scope+".wv", linear, []int{c.Width, c.KVHeads * p}, m.tp(1)),
 		Wo:    m.part(scope+".wo", linear, []int{c.Heads * p, c.Width}, m.tp(0)),
-		Shape: kernel.AttentionShape{H: c.Heads / n, KV: c.KVHeads / n, P: p},
+		Shape: attentionShape{H: c.Heads / n, KV: c.KVHeads / n, P: p},
 	}
 	m.attentions = append(m.attentions, a)
 	return a

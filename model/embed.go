@@ -21,11 +21,11 @@ type Embedding struct {
 }
 
 var (
-	localIDs = &device.Kernel{Name: "local_ids", In: device.Names("ids"), Scalars: device.Names("first"), Out: device.Names("y"),
+	localIDsKernel = &device.Kernel{Name: "local_ids", In: device.Names("ids"), Scalars: device.Names("first"), Out: device.Names("y"),
 		Run: runLocalIDs}
 	embedding = &device.Kernel{Name: "embedding", In: device.Names("w ids"), Out: device.Names("y"),
 		Run: device.Width(runEmbedding[float32], runEmbedding[float64])}
-	embeddingBackward = &device.Kernel{Name: "embedding.bwd", In: device.Names("dy ids"), Out: device.Names("dw"),
+	embeddingBackwardKernel = &device.Kernel{Name: "embedding.bwd", In: device.Names("dy ids"), Out: device.Names("dw"),
 		Fixed: reduce.MustPlan("tokens:seq/fp32; cut=present|all"),
 		Fast:  reduce.MustPlan("tokens:arrival/fp32; cut=present|all"), Tokens: "tokens", Canonical: reduce.MustPlan("cut=all"),
 		Run: device.Width(runEmbeddingBackward[float32], runEmbeddingBackward[float64])}
@@ -47,7 +47,7 @@ func (e *Embedding) local(dev *device.Device, ids *device.Tensor) *device.Tensor
 	if e.TP.Size() == 1 {
 		return ids
 	}
-	c := dev.Open("embed.ids", localIDs)
+	c := dev.Open("embed.ids", localIDsKernel)
 	c.Read("ids", ids)
 	c.ReadScalar("first", float64(e.TP.Index*e.W.W.Rows()))
 	y := c.Write("y", lowp.INT32, ids.Shape()...)
@@ -56,13 +56,13 @@ func (e *Embedding) local(dev *device.Device, ids *device.Tensor) *device.Tensor
 }
 
 func runLocalIDs(c *device.Call) {
-	kernel.LocalIDs(c.Output("y").I32(), c.Input("ids").I32(), int32(c.Scalar("first")))
+	localIDs(c.Output("y").I32(), c.Input("ids").I32(), int32(c.Scalar("first")))
 }
 
 // Backward adds the gradients of repeated tokens by the plan.
 func (e *Embedding) Backward(dev *device.Device, dy *device.Tensor) {
 	dy = e.TP.Gather(dev, "embed.gather", dy, 1)
-	c := dev.Open("embed.dw", embeddingBackward)
+	c := dev.Open("embed.dw", embeddingBackwardKernel)
 	c.Read("dy", dy)
 	c.Read("ids", e.ids)
 	dw := c.Write("dw", e.W.Grad.Format, e.W.Grad.Shape()...)
@@ -72,15 +72,15 @@ func (e *Embedding) Backward(dev *device.Device, dy *device.Tensor) {
 
 func runEmbedding[T libm.Float](c *device.Call) {
 	w := c.Input("w")
-	kernel.Embedding(device.Out[T](c, "y"), device.Data[T](w), c.Input("ids").I32(), w.Cols())
+	lookup(device.Out[T](c, "y"), device.Data[T](w), c.Input("ids").I32(), w.Cols())
 }
 
 func runEmbeddingBackward[T libm.Float](c *device.Call) {
 	dw, dy, ids, d := device.Out[T](c, "dw"), device.In[T](c, "dy"), c.Input("ids").I32(), c.Input("dy").Cols()
 	if c.Plan.Choice("cut") == "all" {
-		kernel.EmbeddingBackwardAll(dw, dy, ids, d, c.Fold("tokens", len(ids)))
+		embeddingBackwardAll(dw, dy, ids, d, c.Fold("tokens", len(ids)))
 		return
 	}
-	kernel.EmbeddingBackward(dw, dy, ids, d,
+	embeddingBackward(dw, dy, ids, d,
 		func(n int) kernel.Fold { return c.Fold("tokens", n) })
 }

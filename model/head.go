@@ -23,21 +23,21 @@ type Head struct {
 }
 
 var (
-	crossEntropy = &device.Kernel{Name: "cross_entropy", In: device.Names("logits targets"), Out: device.Names("loss lse"),
+	crossEntropyKernel = &device.Kernel{Name: "cross_entropy", In: device.Names("logits targets"), Out: device.Names("loss lse"),
 		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
 		Run: device.Width(runLoss[float32], runLoss[float64])}
-	crossEntropyBackward = &device.Kernel{Name: "cross_entropy.bwd", In: device.Names("logits lse targets"), Scalars: device.Names("scale first?"), Out: device.Names("dlogits"),
+	crossEntropyBackwardKernel = &device.Kernel{Name: "cross_entropy.bwd", In: device.Names("logits lse targets"), Scalars: device.Names("scale first?"), Out: device.Names("dlogits"),
 		Run: device.Width(runLossBackward[float32], runLossBackward[float64])}
 	sumKernel = &device.Kernel{Name: "sum", In: device.Names("loss"), Out: device.Names("sum"),
 		Fixed: reduce.MustPlan("tokens:seq/fp32"), Tokens: "tokens", Run: device.Width(runSum[float32], runSum[float64])}
 
 	// The cross-entropy in pieces between which ranks with parts of the vocabulary meet.
-	rowMax = &device.Kernel{Name: "row_max", In: device.Names("logits"), Out: device.Names("max"),
+	rowMaxKernel = &device.Kernel{Name: "row_max", In: device.Names("logits"), Out: device.Names("max"),
 		Run: device.Width(runRowMax[float32], runRowMax[float64])}
-	crossEntropyPart = &device.Kernel{Name: "cross_entropy.part", In: device.Names("logits max targets"), Scalars: device.Names("first?"), Out: device.Names("sum target"),
+	crossEntropyPartKernel = &device.Kernel{Name: "cross_entropy.part", In: device.Names("logits max targets"), Scalars: device.Names("first?"), Out: device.Names("sum target"),
 		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
 		Run: device.Width(runLossPart[float32], runLossPart[float64])}
-	crossEntropyJoin = &device.Kernel{Name: "cross_entropy.join", In: device.Names("max sum target targets"), Out: device.Names("loss lse"),
+	crossEntropyJoinKernel = &device.Kernel{Name: "cross_entropy.join", In: device.Names("max sum target targets"), Out: device.Names("loss lse"),
 		Run: device.Width(runLossJoin[float32], runLossJoin[float64])}
 )
 
@@ -61,7 +61,7 @@ func (h *Head) losses(dev *device.Device, f lowp.Format) *device.Tensor {
 		return h.lossesOfParts(dev, f)
 	}
 	rows := h.logits.Rows()
-	c := dev.Open("loss", crossEntropy)
+	c := dev.Open("loss", crossEntropyKernel)
 	c.Read("logits", h.logits)
 	c.Read("targets", h.targets)
 	loss := c.Write("loss", f, rows)
@@ -73,13 +73,13 @@ func (h *Head) losses(dev *device.Device, f lowp.Format) *device.Tensor {
 // lossesOfParts is losses where each rank has some of the logits.
 func (h *Head) lossesOfParts(dev *device.Device, f lowp.Format) *device.Tensor {
 	rows := h.logits.Rows()
-	c := dev.Open("loss.max", rowMax)
+	c := dev.Open("loss.max", rowMaxKernel)
 	c.Read("logits", h.logits)
 	m := c.Write("max", f, rows)
 	c.Do()
 	m = h.TP.Largest(dev, "loss.max.all", m)
 
-	c = dev.Open("loss.part", crossEntropyPart)
+	c = dev.Open("loss.part", crossEntropyPartKernel)
 	c.Shards = h.TP.Size()
 	c.Read("logits", h.logits)
 	c.Read("max", m)
@@ -91,7 +91,7 @@ func (h *Head) lossesOfParts(dev *device.Device, f lowp.Format) *device.Tensor {
 	sum = h.TP.AllReduce(dev, "loss.sum.all", sum)
 	target = h.TP.AllReduce(dev, "loss.target.all", target) // one rank has it, so the sum is exact
 
-	c = dev.Open("loss", crossEntropyJoin)
+	c = dev.Open("loss", crossEntropyJoinKernel)
 	c.Read("max", m)
 	c.Read("sum", sum)
 	c.Read("target", target)
@@ -114,7 +114,7 @@ func (h *Head) Logits() *device.Tensor { return h.logits }
 
 // Backward starts from dloss = scale, one over the tokens of the global batch.
 func (h *Head) Backward(dev *device.Device, scale float64) *device.Tensor {
-	c := dev.Open("logits.dx", crossEntropyBackward)
+	c := dev.Open("logits.dx", crossEntropyBackwardKernel)
 	c.Read("logits", h.logits)
 	c.Read("lse", h.lse)
 	c.Read("targets", h.targets)
@@ -129,27 +129,27 @@ func (h *Head) Backward(dev *device.Device, scale float64) *device.Tensor {
 
 func runLoss[T libm.Float](c *device.Call) {
 	l := c.Input("logits")
-	kernel.CrossEntropy(device.Out[T](c, "loss"), device.Out[T](c, "lse"), device.Data[T](l), c.Input("targets").I32(), l.Cols(), c.Fold("vocab", l.Cols()))
+	crossEntropy(device.Out[T](c, "loss"), device.Out[T](c, "lse"), device.Data[T](l), c.Input("targets").I32(), l.Cols(), c.Fold("vocab", l.Cols()))
 }
 
 func runLossBackward[T libm.Float](c *device.Call) {
 	l := c.Input("logits")
-	kernel.CrossEntropyBackward(device.Out[T](c, "dlogits"), device.Data[T](l), device.In[T](c, "lse"), c.Input("targets").I32(), l.Cols(), int(c.Scalar("first")), T(c.Scalar("scale")))
+	crossEntropyBackward(device.Out[T](c, "dlogits"), device.Data[T](l), device.In[T](c, "lse"), c.Input("targets").I32(), l.Cols(), int(c.Scalar("first")), T(c.Scalar("scale")))
 }
 
 func runRowMax[T libm.Float](c *device.Call) {
 	l := c.Input("logits")
-	kernel.RowMax(device.Out[T](c, "max"), device.Data[T](l), l.Cols())
+	rowMax(device.Out[T](c, "max"), device.Data[T](l), l.Cols())
 }
 
 func runLossPart[T libm.Float](c *device.Call) {
 	l := c.Input("logits")
-	kernel.CrossEntropyPart(device.Out[T](c, "sum"), device.Out[T](c, "target"), device.Data[T](l), device.In[T](c, "max"),
+	crossEntropyPart(device.Out[T](c, "sum"), device.Out[T](c, "target"), device.Data[T](l), device.In[T](c, "max"),
 		c.Input("targets").I32(), l.Cols(), int(c.Scalar("first")), c.Fold("vocab", l.Cols()))
 }
 
 func runLossJoin[T libm.Float](c *device.Call) {
-	kernel.CrossEntropyJoin(device.Out[T](c, "loss"), device.Out[T](c, "lse"), device.In[T](c, "max"), device.In[T](c, "sum"), device.In[T](c, "target"), c.Input("targets").I32())
+	crossEntropyJoin(device.Out[T](c, "loss"), device.Out[T](c, "lse"), device.In[T](c, "max"), device.In[T](c, "sum"), device.In[T](c, "target"), c.Input("targets").I32())
 }
 
 func runSum[T libm.Float](c *device.Call) {

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/nn"
 	"firstbit/parallel"
@@ -164,7 +163,7 @@ func TestAttentionBySegmentOfAnyLength(t *testing.T) {
 			for _, w := range denseLayers["attention"].weights {
 				p = append(p, w.part(lowp.FP64, parallel.Rank{}))
 			}
-			a := &Attention{Wq: p[0], Wk: p[1], Wv: p[2], Wo: p[3], Shape: kernel.AttentionShape{B: 2, T: steps, H: 16, KV: 8, P: 3}}
+			a := &Attention{Wq: p[0], Wk: p[1], Wv: p[2], Wo: p[3], Shape: attentionShape{B: 2, T: steps, H: 16, KV: 8, P: 3}}
 			dev := device.New(device.Options{}, replanned("attention.bwd", "by="+by))
 			rows := make([]int, 2*steps)
 			for i := range rows {

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/nn"
 	"firstbit/parallel"
@@ -53,7 +52,7 @@ var denseLayers = map[string]denseLayer{
 		func(p []*nn.Param, r parallel.Rank, b int, _ []int) network {
 			tp := r.TP().Size()
 			a := &Attention{Wq: p[0], Wk: p[1], Wv: p[2], Wo: p[3], TP: r.TP(), CP: r.CP(),
-				Shape: kernel.AttentionShape{B: b, T: shareT, H: 16 / tp, KV: 8 / tp, P: 3}}
+				Shape: attentionShape{B: b, T: shareT, H: 16 / tp, KV: 8 / tp, P: 3}}
 			return network{a.Forward, a.Backward}
 		},
 	},

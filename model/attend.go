@@ -1,10 +1,13 @@
-package kernel
+package model
 
-import "firstbit/libm"
+import (
+	"firstbit/kernel"
+	"firstbit/libm"
+)
 
-// AttentionShape is the extents of causal grouped-query attention: B sequences of T
+// attentionShape is the extents of causal grouped-query attention: B sequences of T
 // tokens, H query heads and KV key-value heads (dividing H) of width P.
-type AttentionShape struct {
+type attentionShape struct {
 	B, T, H, KV, P int
 
 	// Where the queries are a run of each sequence's steps: how many, and the step of the first. 0 queries: all T.
@@ -12,72 +15,71 @@ type AttentionShape struct {
 }
 
 // Steps is the number of queries of a sequence.
-func (s AttentionShape) Steps() int {
+func (s attentionShape) Steps() int {
 	if s.Queries == 0 {
 		return s.T
 	}
 	return s.Queries
 }
 
-func (s AttentionShape) steps() Steps { return Steps{s.T, s.Steps(), s.First} }
+func (s attentionShape) steps() kernel.Steps {
+	return kernel.Steps{Keys: s.T, Queries: s.Steps(), First: s.First}
+}
 
-// AttentionFolds are the orders of its sums.
-type AttentionFolds struct {
-	P       Fold // over P: q·k, and do·v in the backward
-	Keys    Fold // over the T keys: softmax denominator, p·v, and Σ p·dp
-	DQ      Fold // over the T keys: dq
-	Queries Fold // over the query heads of a group, then their queries: dk and dv
+// attentionFolds are the orders of its sums.
+type attentionFolds struct {
+	P       kernel.Fold // over P: q·k, and do·v in the backward
+	Keys    kernel.Fold // over the T keys: softmax denominator, p·v, and Σ p·dp
+	DQ      kernel.Fold // over the T keys: dq
+	Queries kernel.Fold // over the query heads of a group, then their queries: dk and dv
 
 	// Where Segments joins more than one, Queries adds the heads and queries of one of as many equal segments of the
 	// queries, and Segments what they sum to.
-	Segments Fold
+	Segments kernel.Fold
 }
 
-// Attention is o = softmax(scale·q·kᵀ)·v, each query seeing itself and what came before.
+// attend is o = softmax(scale·q·kᵀ)·v, each query seeing itself and what came before.
 // A key in the future is absent from the sums, not a zero in them: whatever it holds, infinities
 // and NaN too, no earlier query sees it. Its probability is stored as zero.
 //
 // Shapes:  q (B·Q,H·P), k, v (B·T,KV·P) → o (B·Q,H·P), probs (B,H,Q,T); Q is T unless the shape says.
 // Reduces: P, and the keys twice.
-func Attention[T libm.Float](o, probs, q, k, v []T, s AttentionShape, scale T, f AttentionFolds) {
-	Need(f.Keys, s.T)
+func attend[T libm.Float](o, probs, q, k, v []T, s attentionShape, scale T, f attentionFolds) {
+	kernel.Need(f.Keys, s.T)
 	n := s.Steps()
 	for b := range s.B {
 		for h := range s.H {
 			kv := h / (s.H / s.KV)
 			p := probs[(b*s.H+h)*n*s.T:][:n*s.T]
 			// No query sees a key after the last query.
-			MatMul(p, s.T, head(q, s.P, n, b, h, s.H), head(k, s.P, s.T, b, kv, s.KV).T(), n, s.First+n, s.P, f.P)
+			kernel.MatMul(p, s.T, head(q, s.P, n, b, h, s.H), head(k, s.P, s.T, b, kv, s.KV).T(), n, s.First+n, s.P, f.P)
 			for t := range n {
 				softmaxRow(p[t*s.T:][:s.T], s.First+t+1, scale, f.Keys)
 			}
-			Causal(f.Keys, head(o, s.P, n, b, h, s.H), RowMajor(p, s.T), head(v, s.P, s.T, b, kv, s.KV), s.P, s.steps(), PastOnly)
+			kernel.Causal(f.Keys, head(o, s.P, n, b, h, s.H), kernel.RowMajor(p, s.T), head(v, s.P, s.T, b, kv, s.KV), s.P, s.steps(), kernel.PastOnly)
 		}
 	}
 }
 
 // head is the (n,P) matrix of one head of one sequence inside x (B·n, heads·P).
-func head[T libm.Float](x []T, p, n, b, h, heads int) Mat[T] {
-	return Mat[T]{x[b*n*heads*p+h*p:], heads * p, 1}
+func head[T libm.Float](x []T, p, n, b, h, heads int) kernel.Mat[T] {
+	return kernel.RowMajor(x[b*n*heads*p+h*p:], heads*p)
 }
 
-// from is the matrix from row i on.
-func (m Mat[T]) from(i int) Mat[T] { return Mat[T]{m.Data[i*m.Row:], m.Row, m.Col} }
-
 // softmaxRow turns the first n scores into probabilities and clears the rest.
-func softmaxRow[T libm.Float](x []T, n int, scale T, f Fold) {
+func softmaxRow[T libm.Float](x []T, n int, scale T, f kernel.Fold) {
 	for j := range n {
 		x[j] = T(x[j] * scale)
 	}
-	ExpLess(x[:n], x[:n], Largest(x[:n]))
+	kernel.ExpLess(x[:n], x[:n], kernel.Largest(x[:n]))
 	clear(x[n:])
-	sum := Sum(f, x, 1)
+	sum := kernel.Sum(f, x, 1)
 	for j := range n {
 		x[j] /= sum
 	}
 }
 
-// AttentionBackward is the gradients of q, k and v.
+// attendBackward is the gradients of q, k and v.
 //
 //	forward:  s = scale·q·kᵀ ;  p = softmax(s) ;  o = p·v
 //	dp = do·vᵀ ;  ds = scale·p∘(dp − Σ_j p·dp)
@@ -88,20 +90,20 @@ func softmaxRow[T libm.Float](x []T, n int, scale T, f Fold) {
 // Shapes:  do (B·Q,H·P), probs (B,H,Q,T) → dq (B·Q,H·P), dk, dv (B·T,KV·P).
 // Reduces: P and the keys inside ds; the keys into dq; the query heads of a group and their
 // queries into dk and dv, heads outer; with segments these outermost.
-func AttentionBackward[T libm.Float](dq, dk, dv, do, q, k, v, probs []T, s AttentionShape, scale T, f AttentionFolds) {
+func attendBackward[T libm.Float](dq, dk, dv, do, q, k, v, probs []T, s attentionShape, scale T, f attentionFolds) {
 	group, n := s.H/s.KV, s.Steps()
 	segments := max(segmentsOf(f), 1)
-	Need(f.Keys, s.T)
-	Need(f.DQ, s.T)
-	Need(f.Queries, group*n/segments)
-	ds, qs, dos := Borrow[T](group*n*s.T), Borrow[T](group*n*s.P), Borrow[T](group*n*s.P)
-	defer GiveBack(ds)
-	defer GiveBack(qs)
-	defer GiveBack(dos)
+	kernel.Need(f.Keys, s.T)
+	kernel.Need(f.DQ, s.T)
+	kernel.Need(f.Queries, group*n/segments)
+	ds, qs, dos := kernel.Borrow[T](group*n*s.T), kernel.Borrow[T](group*n*s.P), kernel.Borrow[T](group*n*s.P)
+	defer kernel.GiveBack(ds)
+	defer kernel.GiveBack(qs)
+	defer kernel.GiveBack(dos)
 	var ps *[]T // of a group's heads, laid down as ds is; as they lie, unless segments come first
 	if segments > 1 {
-		ps = Borrow[T](group * n * s.T)
-		defer GiveBack(ps)
+		ps = kernel.Borrow[T](group * n * s.T)
+		defer kernel.GiveBack(ps)
 	}
 	w := attentionQueries[T]{s, f, group, n / segments, *ds, *qs, *dos}
 	for b := range s.B {
@@ -126,7 +128,7 @@ func AttentionBackward[T libm.Float](dq, dk, dv, do, q, k, v, probs []T, s Atten
 }
 
 // segmentsOf is how many segments the queries are added in; none is one.
-func segmentsOf(f AttentionFolds) int {
+func segmentsOf(f attentionFolds) int {
 	if f.Segments.Program == nil {
 		return 1
 	}
@@ -136,52 +138,52 @@ func segmentsOf(f AttentionFolds) int {
 // attentionQueries is the backward of one group of query heads. Runs of size queries of one head follow one another: the heads of a
 // segment, then the next segment. Without segments a run is a head.
 type attentionQueries[T libm.Float] struct {
-	shape AttentionShape
-	folds AttentionFolds
+	shape attentionShape
+	folds attentionFolds
 
 	group, size int
 	ds, qs, dos []T // of each query: T score gradients, its q, its do
 }
 
 // scores makes run i, of the queries from t on of one head, and their dq.
-func (w attentionQueries[T]) scores(i, t int, q, do, dq, k, v Mat[T], p []T, scale T) {
+func (w attentionQueries[T]) scores(i, t int, q, do, dq, k, v kernel.Mat[T], p []T, scale T) {
 	at := w.shape
 	at.First, at.Queries = w.shape.First+t, w.size
 	d := w.ds[i*w.size*w.shape.T:][:w.size*w.shape.T]
-	MatMul(d, w.shape.T, do.from(t), v.T(), w.size, at.First+w.size, w.shape.P, w.folds.P)
+	kernel.MatMul(d, w.shape.T, do.From(t), v.T(), w.size, at.First+w.size, w.shape.P, w.folds.P)
 	scoreGradient(d, p, w.shape.T, at.First, scale, w.folds.Keys)
-	Causal(w.folds.DQ, dq.from(t), RowMajor(d, w.shape.T), k, at.P, at.steps(), PastOnly)
-	copyHead(w.qs[i*w.size*w.shape.P:], q.from(t), w.size, w.shape.P)
-	copyHead(w.dos[i*w.size*w.shape.P:], do.from(t), w.size, w.shape.P)
+	kernel.Causal(w.folds.DQ, dq.From(t), kernel.RowMajor(d, w.shape.T), k, at.P, at.steps(), kernel.PastOnly)
+	copyHead(w.qs[i*w.size*w.shape.P:], q.From(t), w.size, w.shape.P)
+	copyHead(w.dos[i*w.size*w.shape.P:], do.From(t), w.size, w.shape.P)
 }
 
 // keys adds weighted rows of the queries into every key: dk or dv.
-func (w attentionQueries[T]) keys(dst Mat[T], weight, rows []T) {
+func (w attentionQueries[T]) keys(dst kernel.Mat[T], weight, rows []T) {
 	segments := w.shape.Steps() / w.size
 	if segments == 1 {
-		Causal(w.folds.Queries, dst, RowMajor(weight, w.shape.T).T(), RowMajor(rows, w.shape.P), w.shape.P, w.shape.steps(), FutureOnly)
+		kernel.Causal(w.folds.Queries, dst, kernel.RowMajor(weight, w.shape.T).T(), kernel.RowMajor(rows, w.shape.P), w.shape.P, w.shape.steps(), kernel.FutureOnly)
 		return
 	}
 	at := w.shape
 	at.Queries = w.size
 	run, width := w.group*w.size, at.T*at.P
-	sums := Borrow[T](segments * width)
-	defer GiveBack(sums)
+	sums := kernel.Borrow[T](segments * width)
+	defer kernel.GiveBack(sums)
 	for i := range segments {
 		at.First = w.shape.First + i*w.size
-		Causal(w.folds.Queries, RowMajor((*sums)[i*width:], at.P), RowMajor(weight[i*run*at.T:], at.T).T(), RowMajor(rows[i*run*at.P:], at.P), at.P, at.steps(), FutureOnly)
+		kernel.Causal(w.folds.Queries, kernel.RowMajor((*sums)[i*width:], at.P), kernel.RowMajor(weight[i*run*at.T:], at.T).T(), kernel.RowMajor(rows[i*run*at.P:], at.P), at.P, at.steps(), kernel.FutureOnly)
 	}
 	for t := range at.T {
-		SumRows(w.folds.Segments, dst.Data[t*dst.Row:][:at.P], (*sums)[t*at.P:], width)
+		kernel.SumRows(w.folds.Segments, dst.Data[t*dst.Row:][:at.P], (*sums)[t*at.P:], width)
 	}
 }
 
 // scoreGradient turns dp into ds = scale·p∘(dp − Σ_j p·dp), row by row, of queries from step first on.
-func scoreGradient[T libm.Float](dp, p []T, t, first int, scale T, keys Fold) {
+func scoreGradient[T libm.Float](dp, p []T, t, first int, scale T, keys kernel.Fold) {
 	for i := range len(p) / t {
 		d, pi := dp[i*t:][:t], p[i*t:][:t]
-		Fill(d[first+i+1:], Negzero[T]()) // p is 0 there, 0·−0 = −0: absent
-		s := Dot(keys, pi, 1, d, 1)
+		kernel.Fill(d[first+i+1:], kernel.Negzero[T]()) // p is 0 there, 0·−0 = −0: absent
+		s := kernel.Dot(keys, pi, 1, d, 1)
 		for j, pj := range pi[:first+i+1] {
 			d[j] = T(pj*(d[j]-s)) * scale
 		}
@@ -189,7 +191,7 @@ func scoreGradient[T libm.Float](dp, p []T, t, first int, scale T, keys Fold) {
 }
 
 // copyHead lays a head's rows down one after another.
-func copyHead[T libm.Float](dst []T, m Mat[T], n, p int) {
+func copyHead[T libm.Float](dst []T, m kernel.Mat[T], n, p int) {
 	for t := range n {
 		copy(dst[t*p:][:p], m.Data[t*m.Row:][:p])
 	}

@@ -1,45 +1,46 @@
-package kernel
+package model
 
 import (
 	"sync"
 
+	"firstbit/kernel"
 	"firstbit/libm"
 )
 
-// Embedding looks rows up: y[i] = w[ids[i]], absent (−0) for an id outside the rows that are here, which lies elsewhere.
+// lookup looks rows up: y[i] = w[ids[i]], absent (−0) for an id outside the rows that are here, which lies elsewhere.
 //
 // Shapes: w (V,D), ids (rows) → y (rows,D).
-func Embedding[T libm.Float](y, w []T, ids []int32, d int) {
+func lookup[T libm.Float](y, w []T, ids []int32, d int) {
 	for i, id := range ids {
 		if at := int(id) * d; at >= 0 && at < len(w) {
 			copy(y[i*d:][:d], w[at:][:d])
 			continue
 		}
-		Fill(y[i*d:][:d], Negzero[T]())
+		kernel.Fill(y[i*d:][:d], kernel.Negzero[T]())
 	}
 }
 
-// LocalIDs counts ids from the first of a table's rows that are here.
+// localIDs counts ids from the first of a table's rows that are here.
 //
 // Shapes: ids (rows) → local (rows).
-func LocalIDs(local, ids []int32, first int32) {
+func localIDs(local, ids []int32, first int32) {
 	for i, id := range ids {
 		local[i] = id - first
 	}
 }
 
-// EmbeddingBackward adds the gradients of a token's occurrences.
+// embeddingBackward adds the gradients of a token's occurrences.
 //
 //	dw[v] = Σ over i with ids[i] = v of dy[i]
 //
 // Shapes:  dy (rows,D), ids (rows) → dw (V,D). An id outside the V rows lies elsewhere.
 // Reduces: the occurrences of v in ascending i, by a fold for their number; a token that does not
 // occur has the empty sum, −0.
-func EmbeddingBackward[T libm.Float](dw, dy []T, ids []int32, d int, tokens func(n int) Fold) {
+func embeddingBackward[T libm.Float](dw, dy []T, ids []int32, d int, tokens func(n int) kernel.Fold) {
 	occurrences(ids, len(dw)/d, func(v int, at []int32) {
 		f := tokens(len(at))
-		Need(f, len(at))
-		SumRowsAt(f, dw[v*d:][:d], dy, d, at)
+		kernel.Need(f, len(at))
+		kernel.SumRowsAt(f, dw[v*d:][:d], dy, d, at)
 	})
 }
 
@@ -55,7 +56,7 @@ func occurrences(ids []int32, v int, do func(id int, at []int32)) {
 			slots[i] = int32(v) // after all that are asked for
 		}
 	}
-	Permute(sorted, inverse, start, slots, v+1, 1) // stable, so occurrences stay in token order
+	kernel.Permute(sorted, inverse, start, slots, v+1, 1) // stable, so occurrences stay in token order
 	for id := range v {
 		do(id, sorted[start[id]:start[id+1]])
 	}
@@ -76,15 +77,15 @@ func borrowIndex(n int) *[]int32 {
 	return s
 }
 
-// EmbeddingBackwardAll is EmbeddingBackward cut by token: every row is a leaf of every sum.
+// embeddingBackwardAll is embeddingBackward cut by token: every row is a leaf of every sum.
 //
 //	dw[v] = Σ over i of dy[i], absent where ids[i] ≠ v
 //
 // Shapes:  dy (rows,D), ids (rows) → dw (V,D). An id outside the V rows lies elsewhere.
 // Reduces: the rows, by f.
-func EmbeddingBackwardAll[T libm.Float](dw, dy []T, ids []int32, d int, f Fold) {
-	Need(f, len(ids))
+func embeddingBackwardAll[T libm.Float](dw, dy []T, ids []int32, d int, f kernel.Fold) {
+	kernel.Need(f, len(ids))
 	occurrences(ids, len(dw)/d, func(v int, at []int32) {
-		SumPresent(f, dw[v*d:][:d], dy, d, at)
+		kernel.SumPresent(f, dw[v*d:][:d], dy, d, at)
 	})
 }

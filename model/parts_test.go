@@ -1,4 +1,4 @@
-package kernel
+package model
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel"
 	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
@@ -27,7 +28,7 @@ func rowsOf(x []float32, b, share, shares int) []float32 {
 }
 
 // attendShare is attend for a share of the queries.
-func attendShare(s AttentionShape, f AttentionFolds, share, shares int, q, k, v, do []float32) [4][]float32 {
+func attendShare(s attentionShape, f attentionFolds, share, shares int, q, k, v, do []float32) [4][]float32 {
 	s.Queries, s.First = s.T/shares, share*s.T/shares
 	q, do = rowsOf(q, s.B, share, shares), rowsOf(do, s.B, share, shares)
 	o, probs := make([]float32, len(q)), make([]float32, s.B*s.H*s.Queries*s.T)
@@ -35,25 +36,25 @@ func attendShare(s AttentionShape, f AttentionFolds, share, shares int, q, k, v,
 		probs[i] = float32(math.NaN()) // whatever was there before
 	}
 	dq, dk, dv := make([]float32, len(q)), make([]float32, len(k)), make([]float32, len(v))
-	Attention(o, probs, q, k, v, s, 0.5, f)
-	AttentionBackward(dq, dk, dv, do, q, k, v, probs, s, 0.5, f)
+	attend(o, probs, q, k, v, s, 0.5, f)
+	attendBackward(dq, dk, dv, do, q, k, v, probs, s, 0.5, f)
 	return [4][]float32{o, dq, dk, dv}
 }
 
 // segmentFolds are the folds of a share of the queries when eight segments of the whole are added apart.
-func segmentFolds(s AttentionShape, order string, shares int) AttentionFolds {
-	return AttentionFolds{P: foldOf(order, s.P), Keys: foldOf(order, s.T), DQ: foldOf(order, s.T),
+func segmentFolds(s attentionShape, order string, shares int) attentionFolds {
+	return attentionFolds{P: foldOf(order, s.P), Keys: foldOf(order, s.T), DQ: foldOf(order, s.T),
 		Queries: foldOf(order, s.H/s.KV*s.T/8), Segments: foldOf("pairwise", 8/shares)}
 }
 
 // Each share's o and dq are rows of the whole's, and its dk and dv a subtree.
 func TestAttentionOfAShareOfTheQueries(t *testing.T) {
 	r := rand.New(rand.NewPCG(61, 62))
-	s := AttentionShape{B: 2, T: 16, H: 4, KV: 2, P: 5}
+	s := attentionShape{B: 2, T: 16, H: 4, KV: 2, P: 5}
 	nq, nk := s.B*s.T*s.H*s.P, s.B*s.T*s.KV*s.P
 	for _, order := range []string{"seq", "reverse", "splitk(4)", "pairwise"} {
 		q, k, v, do := check.Random(r, nq), check.Random(r, nk), check.Random(r, nk), check.Random(r, nq)
-		whole := attend(s, segmentFolds(s, order, 1), q, k, v, do)
+		whole := attended(s, segmentFolds(s, order, 1), q, k, v, do)
 		for _, shares := range []int{1, 2, 4, 8} {
 			var parts [4][][]float32
 			for i := range shares {
@@ -75,11 +76,11 @@ func TestAttentionOfAShareOfTheQueries(t *testing.T) {
 		wrong := s
 		wrong.Queries, wrong.First = 8, 4
 		o, probs := make([]float32, nq/2), make([]float32, s.B*s.H*8*s.T)
-		Attention(o, probs, rowsOf(q, s.B, 1, 2), k, v, wrong, 0.5, segmentFolds(s, order, 2))
+		attend(o, probs, rowsOf(q, s.B, 1, 2), k, v, wrong, 0.5, segmentFolds(s, order, 2))
 		require.NotEqual(t, rowsOf(whole[0], s.B, 1, 2), o)
 		heads := segmentFolds(s, order, 1)
-		heads.Queries, heads.Segments = foldOf(order, 2*s.T), Fold{}
-		require.NotEqual(t, whole[3], attend(s, heads, q, k, v, do)[3])
+		heads.Queries, heads.Segments = foldOf(order, 2*s.T), kernel.Fold{}
+		require.NotEqual(t, whole[3], attended(s, heads, q, k, v, do)[3])
 	}
 }
 
@@ -87,7 +88,7 @@ func TestAttentionOfAShareOfTheQueries(t *testing.T) {
 func sumOver(x [][]float32, order string) []float32 {
 	f, y := foldOf(order, len(x)), make([]float32, len(x[0]))
 	for j := range y {
-		y[j] = Run(f, func(i int) float32 { return x[i][j] })
+		y[j] = kernel.Run(f, func(i int) float32 { return x[i][j] })
 	}
 	return y
 }
@@ -97,8 +98,8 @@ func TestAttentionSegmentsAddByTheirPlan(t *testing.T) {
 	const heads, n, segments = 2, 8, 4
 	for _, order := range check.Orders {
 		for _, join := range check.Orders {
-			folds := AttentionFolds{P: inOrder(1), Keys: inOrder(n), DQ: inOrder(n), Queries: foldOf(order, heads*n/segments), Segments: foldOf(join, segments)}
-			s := AttentionShape{B: 1, T: n, H: heads, KV: 1, P: 1}
+			folds := attentionFolds{P: inOrder(1), Keys: inOrder(n), DQ: inOrder(n), Queries: foldOf(order, heads*n/segments), Segments: foldOf(join, segments)}
+			s := attentionShape{B: 1, T: n, H: heads, KV: 1, P: 1}
 			check.Order(t, fmt.Sprintf("dv by %s, segments %s", order, join), heads*n, segmentTree(order, join, heads, n, segments), lowp.FP32, func(x []float32) float32 {
 				do, probs := make([]float32, n*heads), make([]float32, heads*n*n)
 				for h := range heads {
@@ -107,7 +108,7 @@ func TestAttentionSegmentsAddByTheirPlan(t *testing.T) {
 					}
 				}
 				dq, dk, dv := make([]float32, n*heads), make([]float32, n), make([]float32, n)
-				AttentionBackward(dq, dk, dv, do, check.Ones(n*heads), check.Ones(n), make([]float32, n), probs, s, 1, folds)
+				attendBackward(dq, dk, dv, do, check.Ones(n*heads), check.Ones(n), make([]float32, n), probs, s, 1, folds)
 				return dv[0]
 			})
 		}
@@ -138,27 +139,27 @@ func TestCrossEntropyOfPartsOfTheVocabulary(t *testing.T) {
 		targets[i] = r.Int32N(v)
 	}
 	targets[4] = -1
-	logits[5*v+int(targets[5])] = Negzero[float32]() // which 0 would not leave alone
+	logits[5*v+int(targets[5])] = kernel.Negzero[float32]() // which 0 would not leave alone
 	wholeOrder := foldOf("splitk(8,pairwise)", v)
 	loss, lse, d := make([]float32, rows), make([]float32, rows), make([]float32, rows*v)
-	CrossEntropy(loss, lse, logits, targets, v, wholeOrder)
-	CrossEntropyBackward(d, logits, lse, targets, v, 0, 0.3)
+	crossEntropy(loss, lse, logits, targets, v, wholeOrder)
+	crossEntropyBackward(d, logits, lse, targets, v, 0, 0.3)
 	for _, shares := range []int{1, 2, 4, 8} {
 		n := v / shares
 		var sums, found [][]float32
 		m := make([]float32, rows)
-		RowMax(m, logits, v)
+		rowMax(m, logits, v)
 		highest := slices.Repeat([]float32{float32(math.Inf(-1))}, rows)
 		for i := range shares {
 			sum, target, top, part := make([]float32, rows), make([]float32, rows), make([]float32, rows), rowsOf(logits, rows, i, shares)
-			RowMax(top, part, n)
-			CrossEntropyPart(sum, target, part, m, targets, n, i*n, foldOf(fmt.Sprintf("splitk(%d,pairwise)", 8/shares), n))
+			rowMax(top, part, n)
+			crossEntropyPart(sum, target, part, m, targets, n, i*n, foldOf(fmt.Sprintf("splitk(%d,pairwise)", 8/shares), n))
 			sums, found = append(sums, sum), append(found, target)
 			for j := range highest {
 				highest[j] = max(highest[j], top[j])
 			}
 			got := make([]float32, rows*n)
-			CrossEntropyBackward(got, part, lse, targets, n, i*n, 0.3)
+			crossEntropyBackward(got, part, lse, targets, n, i*n, 0.3)
 			check.SameBits(t, rowsOf(d, rows, i, shares), got, "gradient of part %d of %d", i, shares)
 		}
 		require.Equal(t, m, highest)
@@ -168,13 +169,13 @@ func TestCrossEntropyOfPartsOfTheVocabulary(t *testing.T) {
 			}
 		}
 		got, gotLSE := make([]float32, rows), make([]float32, rows)
-		CrossEntropyJoin(got, gotLSE, m, sumOver(sums, "pairwise"), sumOver(found, "seq"), targets)
+		crossEntropyJoin(got, gotLSE, m, sumOver(sums, "pairwise"), sumOver(found, "seq"), targets)
 		check.SameBits(t, lse, gotLSE, "lse of %d parts", shares)
 		check.SameBits(t, loss, got, "loss of %d parts", shares)
 	}
 	// Negative control: in sequence, the parts are not subtrees.
 	other := make([]float32, rows)
-	CrossEntropy(other, lse, logits, targets, v, foldOf("reverse", v))
+	crossEntropy(other, lse, logits, targets, v, foldOf("reverse", v))
 	require.NotEqual(t, loss, other)
 }
 
@@ -186,28 +187,28 @@ func TestEmbeddingOfPartsOfTheTable(t *testing.T) {
 	for i := range ids {
 		ids[i] = r.Int32N(v)
 	}
-	w[0] = Negzero[float32]()
+	w[0] = kernel.Negzero[float32]()
 	y, dw, all := make([]float32, rows*d), make([]float32, v*d), make([]float32, v*d)
-	Embedding(y, w, ids, d)
-	EmbeddingBackward(dw, dy, ids, d, inOrder)
-	EmbeddingBackwardAll(all, dy, ids, d, foldOf("blocked(8)", rows))
+	lookup(y, w, ids, d)
+	embeddingBackward(dw, dy, ids, d, inOrder)
+	embeddingBackwardAll(all, dy, ids, d, foldOf("blocked(8)", rows))
 	require.NotEqual(t, dw, all, "negative control: the cuts differ")
 	for _, shares := range []int{1, 2, 4} {
 		var parts [][]float32
 		for i := range shares {
 			n, local, part := v/shares, make([]int32, rows), make([]float32, rows*d)
-			LocalIDs(local, ids, int32(i*n))
-			Embedding(part, w[i*n*d:][:n*d], local, d)
+			localIDs(local, ids, int32(i*n))
+			lookup(part, w[i*n*d:][:n*d], local, d)
 			parts = append(parts, part)
 			got := make([]float32, n*d)
-			EmbeddingBackward(got, dy, local, d, inOrder)
+			embeddingBackward(got, dy, local, d, inOrder)
 			check.SameBits(t, dw[i*n*d:][:n*d], got, "gradient of part %d of %d", i, shares)
-			EmbeddingBackwardAll(got, dy, local, d, foldOf("blocked(8)", rows))
+			embeddingBackwardAll(got, dy, local, d, foldOf("blocked(8)", rows))
 			check.SameBits(t, all[i*n*d:][:n*d], got, "gradient of part %d of %d, all tokens", i, shares)
 		}
 		check.SameBits(t, y, sumOver(parts, "seq"), "rows of %d parts", shares)
 		check.SameBits(t, y, sumOver(parts, "reverse"), "rows of %d parts", shares)
 	}
-	Embedding(y[:d], w, []int32{v}, d)
-	check.SameBits(t, []float32{Negzero[float32](), Negzero[float32](), Negzero[float32]()}, y[:d], "a row that is nowhere")
+	lookup(y[:d], w, []int32{v}, d)
+	check.SameBits(t, []float32{kernel.Negzero[float32](), kernel.Negzero[float32](), kernel.Negzero[float32]()}, y[:d], "a row that is nowhere")
 }
