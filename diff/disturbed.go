@@ -12,7 +12,8 @@ type disturbance struct {
 	breach
 	inA     bool
 	records []trace.Record
-	at      int // in run A
+	at      int  // in run A
+	again   bool // another Call has read it before
 }
 
 // disturb finds the breaches in which the runs differ, in all that they recorded. What both read alike made no difference.
@@ -33,13 +34,25 @@ func (p *pair) disturb(wholeA, wholeB []trace.Record) {
 	inA, inB := bySeq(p.a), bySeq(p.b)
 	for _, b := range breaches(wholeA) {
 		if i, ok := inA[wholeA[b.at].Seq]; ok && differs(i, b.in) {
-			p.disturbed = append(p.disturbed, disturbance{b, true, wholeA, i})
+			p.disturbed = append(p.disturbed, disturbance{b, true, wholeA, i, false})
 		}
 	}
 	for _, b := range breaches(wholeB) {
 		if j, ok := inB[wholeB[b.at].Seq]; ok && back[j] != none && differs(back[j], b.in) {
-			p.disturbed = append(p.disturbed, disturbance{b, false, wholeB, back[j]})
+			p.disturbed = append(p.disturbed, disturbance{b, false, wholeB, back[j], false})
 		}
+	}
+	type tensor struct {
+		inA   bool
+		wrote int
+		from  string
+	}
+	read := map[tensor]bool{}
+	for i := range p.disturbed {
+		d := &p.disturbed[i]
+		x := tensor{d.inA, d.wrote, *d.records[d.breach.at].In[d.in].From}
+		d.again = read[x]
+		read[x] = true
 	}
 	slices.SortStableFunc(p.disturbed, func(x, y disturbance) int { return cmp.Compare(x.at, y.at) })
 }

@@ -91,14 +91,17 @@ func (r *Report) roots(all *world) {
 		}
 		for i := p.first; i < len(p.a); i++ {
 			rec, j := &p.a[i], p.match[i]
+			d := p.disturbance(i)
 			switch {
+			case d != nil && j >= 0 && rec.Iteration == a.Iteration:
+				if !d.again { // whoever reads it later reads the same
+					r.Roots = append(r.Roots, findingOf(rec, "memory", p.level))
+				}
 			case j < 0 || rec.Iteration != a.Iteration || rec.View || len(rec.Flags)+len(p.b[j].Flags) > 0:
 			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state" || rec.Kind == "recompute":
 			case p.level >= trace.Kernel && rec.Kind == "op":
 			case all.regrouped(rec, &p.b[j]):
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))
-			case p.disturbance(i) != nil:
-				r.Roots = append(r.Roots, findingOf(rec, "memory", p.level))
 			case sigsEqual(brought(rec), brought(&p.b[j])) && !sigsEqual(rec.Out, p.b[j].Out):
 				if verdict, _ := p.outputsDiffer(rec, &p.b[j], all); verdict != "origin" { // a member or the sender brought it
 					continue

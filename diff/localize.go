@@ -3,6 +3,7 @@ package diff
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"firstbit/trace"
 )
@@ -12,6 +13,8 @@ type Window struct {
 	Level trace.Level
 	Step  int    // trace this step and stop after it; 0: all steps
 	Dump  string // GLOB of Calls whose bytes to keep
+	Ranks trace.Set
+	Next  int // so many steps more: what changed in memory after the step's last Call is first read there
 }
 
 // RunFunc runs side 0 or 1 of a pair from its beginning and returns its trace. The two sides run at once.
@@ -35,22 +38,78 @@ func Localize(run RunFunc, progress func(level trace.Level)) (*Report, error) {
 	step := report.First.Iteration
 	steps, config := report.Steps, report.ConfigDifferences
 	dump := ""
+	var ranks trace.Set
+	more := 0
 	for level := trace.Semantic; level <= trace.Kernel; level++ {
-		next, err := pair(Window{Level: level, Step: step, Dump: dump})
+		w := Window{Level: level, Step: step, Dump: dump, Ranks: ranks, Next: more}
+		next, err := pair(w)
+		if err == nil && ranks != nil && next.needsRanks() {
+			w.Ranks = nil
+			next, err = pair(w)
+		}
+		if err == nil && level == trace.Op && next.unread() {
+			more, w.Next = 1, 1
+			next, err = pair(w)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if next.Identical {
 			return nil, fmt.Errorf("localize: step %d differs by its metrics but not at level %s: the runs do not replay (--schedule real?)", step, level)
 		}
-		report = next
+		report = next.widened(report)
 		levels = append(levels, report.levelStep(level))
+		ranks = report.suspects()
 		if level == trace.Op {
 			dump = report.First.Path()
 		}
 	}
 	report.Levels, report.Steps, report.ConfigDifferences = levels, steps, config
 	return report, nil
+}
+
+// suspects are the ranks to which no other brought their difference, with those that agree with them or differ as they do left out: what they
+// wrote is known. All are, where a verdict needs others.
+func (r *Report) suspects() (ranks trace.Set) {
+	for _, v := range r.Ranks {
+		switch v.Verdict {
+		case "identical", "downstream":
+		case "unresolved":
+			return nil
+		default:
+			ranks = append(ranks, trace.Span{Lo: v.Rank, Hi: v.Rank})
+		}
+	}
+	return ranks
+}
+
+// widened has the verdicts and the pattern of a report on more ranks, where this one is on a few of them.
+func (r *Report) widened(before *Report) *Report {
+	if len(r.Ranks) >= len(before.Ranks) {
+		return r
+	}
+	own := map[int]RankVerdict{}
+	for _, v := range r.Ranks {
+		own[v.Rank] = v
+	}
+	ranks := slices.Clone(before.Ranks)
+	for i, v := range ranks {
+		if o, traced := own[v.Rank]; traced {
+			ranks[i] = o
+		}
+	}
+	r.Ranks, r.Pattern = ranks, before.Pattern
+	return r
+}
+
+// unread tells whether what changed in memory shows in the fingerprint of all state alone: no Call of the step reads it.
+func (r *Report) unread() bool {
+	return !r.Identical && r.First.Verdict == "memory" && r.First.Kind == "metric"
+}
+
+// needsRanks tells whether the ranks that were traced do not suffice: they agree, or what differs came from others.
+func (r *Report) needsRanks() bool {
+	return r.Identical || r.First.Verdict == "unresolved" || r.First.Verdict == "downstream"
 }
 
 // Both does something for sides 0 and 1 of a pair at once and returns the first side's error, else the second's.

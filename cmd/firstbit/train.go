@@ -44,6 +44,28 @@ func trainCommand() *cobra.Command {
 			"  firstbit train --steps 20 --save /tmp/run --save-every 5 --keep 2\n" +
 			"  firstbit train --steps 20 --resume /tmp/run/step000015",
 	}
+	f.add(c)
+	fs := c.Flags()
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		spec, err := f.spec(fs.Changed)
+		if err != nil {
+			return err
+		}
+		stop, err := startProfile(f.profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return interruptible(func(ctx context.Context) error {
+			spec.Interrupt = ctx.Done()
+			return runTrain(spec, f.json, c.OutOrStdout(), c.ErrOrStderr())
+		}, f.goOn)
+	}
+	return c
+}
+
+// add gives a command the flags that make a run.
+func (f *trainFlags) add(c *cobra.Command) {
 	fs := c.Flags()
 	f.configFlags.add(c)
 	fs.StringVar(&f.layout, "layout", "dp=1", "simulated ranks: `AXIS=N` of axes dp, tp, pp, vpp, cp, ep, etp, such as dp=2,tp=2,pp=2")
@@ -61,22 +83,6 @@ func trainCommand() *cobra.Command {
 	fs.StringVar(&f.dump, "dump", "", "`GLOB` of Calls whose bytes the trace keeps")
 	fs.StringVar(&f.profile, "profile", "", "write a `PROFILE` into the current directory: cpu, mem, trace")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		spec, err := f.spec(fs.Changed)
-		if err != nil {
-			return err
-		}
-		stop, err := startProfile(f.profile)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		return interruptible(func(ctx context.Context) error {
-			spec.Interrupt = ctx.Done()
-			return runTrain(spec, f.json, c.OutOrStdout(), c.ErrOrStderr())
-		}, f.goOn)
-	}
-	return c
 }
 
 // spec checks every flag before anything runs or is written.
