@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -97,9 +96,9 @@ func (i *Injector) disturb(f *Fault, x *disturbance, at device.ID) {
 	i.dev.At(at.Step, at.Micro, at.Phase)
 	for _, s := range i.streams {
 		if f.Names(s.Name) {
-			was := s.Bytes(nil)
+			was := same(s.Tensor)
 			x.do(i.dev, s)
-			f.act(!bytes.Equal(s.Bytes(nil), was))
+			f.act(!equal(s.Tensor, was))
 		}
 	}
 }
