@@ -17,38 +17,84 @@ import (
 )
 
 func localizeCommand() *cobra.Command {
-	var a, b, scale string
+	var a, b, scale, watch string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "localize",
 		Short: "Run a pair, coarse to fine, and name the Call at which it parts: exit 0 the same bits, 1 different",
 		Long: "Run a pair and name the Call at which it parts. Metrics of both whole runs give the step; from the checkpoint before it that step is traced\n" +
 			"again at every deeper level, on the ranks that are still suspected; the bytes of the Call found are dumped and compared.\n\n" +
-			"--scale runs the pair at several data-parallel sizes and localises at the smallest that parts.",
+			"--scale runs the pair at several data-parallel sizes and localises at the smallest that parts. --watch has run B train beside the metrics of a\n" +
+			"recorded run, which is run A, and localises when it parts from it.",
 		Example: "  firstbit localize --a '--preset tiny --schedule 1 --recipe fast' --b '--preset tiny --schedule 2 --recipe fast'\n" +
-			"  firstbit localize --a '--preset pico --plan \"grads.* ranks:arrival\" --schedule 1' --b '--preset pico --plan \"grads.* ranks:arrival\" --schedule 2' --scale 2,4,8",
+			"  firstbit localize --a '--preset pico --plan \"grads.* ranks:arrival\" --schedule 1' --b '--preset pico --plan \"grads.* ranks:arrival\" --schedule 2' --scale 2,4,8\n" +
+			"  firstbit localize --watch /tmp/recorded --b '--preset tiny --steps 100'",
 		Args: noArgs,
 	}
 	c.Flags().StringVar(&a, "a", "", "the `FLAGS` of train that make run A")
 	c.Flags().StringVar(&b, "b", "", "the `FLAGS` of train that make run B")
 	c.Flags().StringVar(&scale, "scale", "", "data-parallel `SIZES` to run the pair at, smallest first, such as 2,4,8,16")
+	c.Flags().StringVar(&watch, "watch", "", "the trace `FOLDER` of run A, to compare with as run B trains")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		var p run.Pair
-		for side, flags := range [2]string{a, b} {
-			spec, err := runOf(flags)
-			if err != nil {
-				return fmt.Errorf("--%c: %w", 'a'+side, err)
-			}
-			p.Specs[side] = spec
-		}
 		sizes, err := sizesOf(scale)
 		if err != nil {
 			return err
 		}
-		return localize(&p, sizes, asJSON, c.OutOrStdout())
+		for _, flag := range []string{"a", "b"} {
+			if !c.Flags().Changed(flag) && (flag == "b" || watch == "") {
+				return fmt.Errorf("--%s: must be given: the flags of train that make a run, such as '--preset tiny --schedule 1'", flag)
+			}
+		}
+		var p *run.Pair
+		if watch == "" {
+			p, err = pairOf(a, b)
+		} else if a != "" || scale != "" {
+			return errors.New("--watch: run A is the recorded one: --a and --scale exclude it")
+		} else {
+			p, err = watched(watch, b)
+		}
+		if err != nil {
+			return err
+		}
+		return localize(p, sizes, asJSON, c.OutOrStdout())
 	}
 	return c
+}
+
+// pairOf is the pair of runs that flags of train make.
+func pairOf(flags ...string) (*run.Pair, error) {
+	p := &run.Pair{}
+	for side, text := range flags {
+		spec, err := runOf(text)
+		if err != nil {
+			return nil, fmt.Errorf("--%c: %w", 'a'+side, err)
+		}
+		p.Specs[side] = spec
+	}
+	return p, nil
+}
+
+// watched trains run B beside a recorded run. The pair ends at the step at which they part; if none does, with the last.
+func watched(dir, flags string) (*run.Pair, error) {
+	t, err := trace.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, err := runOf(flags)
+	if err != nil {
+		return nil, fmt.Errorf("--b: %w", err)
+	}
+	a, err := run.Recorded(t)
+	if err != nil {
+		return nil, err
+	}
+	step, err := run.Watch(b, t)
+	if err != nil {
+		return nil, err
+	}
+	a.Until, b.Until = step, step
+	return &run.Pair{Specs: [2]run.Spec{a, b}}, nil
 }
 
 // runOf is the run that flags of train make. What it writes is the localiser's to say.
