@@ -3,6 +3,7 @@ package model
 import (
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 )
 
 // attentionShape is the extents of causal grouped-query attention: B sequences of T
@@ -71,7 +72,7 @@ func softmaxRow[T libm.Float](x []T, n int, scale T, f kernel.Fold) {
 	for j := range n {
 		x[j] = T(x[j] * scale)
 	}
-	kernel.ExpLess(x[:n], x[:n], kernel.Largest(x[:n]))
+	nn.ExpLess(x[:n], x[:n], nn.Largest(x[:n]))
 	clear(x[n:])
 	sum := kernel.Sum(f, x, 1)
 	for j := range n {

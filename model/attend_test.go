@@ -11,6 +11,7 @@ import (
 	"firstbit/kernel/check"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -215,7 +216,7 @@ func TestCrossEntropyAddsByItsPlan(t *testing.T) {
 		loss, lse, p, e := make([]float32, 1), make([]float32, 1), make([]float32, n), make([]float32, n)
 		crossEntropy(loss, lse, x, []int32{3}, n, f)
 		crossEntropyBackward(p, x, lse, []int32{3}, n, 0, 1)
-		m := kernel.Largest(x)
+		m := nn.Largest(x)
 		for i, v := range x {
 			e[i] = libm.ExpOf(v - m)
 		}
@@ -242,7 +243,7 @@ func checkCrossEntropy(t *testing.T, logits []float32, width int, f kernel.Fold)
 	crossEntropyBackward(got, logits, lse, targets, width, 0, 0.3)
 	for i, target := range targets {
 		row, d := logits[i*width:][:width], want[i*width:][:width]
-		m := kernel.Largest(row)
+		m := nn.Largest(row)
 		for j, v := range row {
 			d[j] = libm.ExpOf(v - m)
 		}

@@ -3,6 +3,7 @@ package model
 import (
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 )
 
 // crossEntropy is each row's −log softmax at its target.
@@ -27,7 +28,7 @@ func crossEntropy[T libm.Float](loss, lse, logits []T, targets []int32, v int, f
 // Shapes: x (rows,V) → y (rows).
 func rowMax[T libm.Float](y, x []T, v int) {
 	for i := range y {
-		y[i] = kernel.Largest(x[i*v:][:v])
+		y[i] = nn.Largest(x[i*v:][:v])
 	}
 }
 
@@ -42,7 +43,7 @@ func crossEntropyPart[T libm.Float](sum, target, logits, m []T, targets []int32,
 	defer kernel.GiveBack(e)
 	for i, id := range targets {
 		row := logits[i*v:][:v]
-		kernel.ExpLess(*e, row, m[i])
+		nn.ExpLess(*e, row, m[i])
 		sum[i] = kernel.Sum(f, *e, 1)
 		target[i] = kernel.Negzero[T]()
 		if at := int(id) - first; at >= 0 && at < v && id >= 0 {
@@ -78,7 +79,7 @@ func crossEntropyBackward[T libm.Float](dlogits, logits, lse []T, targets []int3
 			clear(d)
 			continue
 		}
-		kernel.ExpLess(d, row, lse[i])
+		nn.ExpLess(d, row, lse[i])
 		for j := range d {
 			d[j] *= scale
 		}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/nn"
 	"firstbit/parallel"
@@ -60,9 +59,9 @@ func (m *MLP) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor {
 func (m *MLP) Params() []*nn.Param { return []*nn.Param{m.W1, m.W2} }
 
 func runReLU2[T libm.Float](c *device.Call) {
-	kernel.ReLU2(device.Out[T](c, "y"), device.In[T](c, "x"))
+	nn.ReLU2(device.Out[T](c, "y"), device.In[T](c, "x"))
 }
 
 func runReLU2Backward[T libm.Float](c *device.Call) {
-	kernel.ReLU2Backward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "x"))
+	nn.ReLU2Backward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "x"))
 }

@@ -2,7 +2,6 @@ package model
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/nn"
 	"firstbit/reduce"
@@ -64,18 +63,18 @@ func (n *RMSNorm) Backward(dev *device.Device, dy *device.Tensor) *device.Tensor
 
 func runNorm[T libm.Float](c *device.Call) {
 	d := c.Input("x").Cols()
-	kernel.RMSNorm(device.Out[T](c, "y"), device.Out[T](c, "rstd"), device.In[T](c, "x"),
+	nn.RMSNorm(device.Out[T](c, "y"), device.Out[T](c, "rstd"), device.In[T](c, "x"),
 		device.In[T](c, "w"), d, T(c.Scalar("eps")), c.Fold("d", d))
 }
 
 func runNormBackward[T libm.Float](c *device.Call) {
 	d := c.Input("dy").Cols()
-	kernel.RMSNormBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "x"),
+	nn.RMSNormBackward(device.Out[T](c, "dx"), device.In[T](c, "dy"), device.In[T](c, "x"),
 		device.In[T](c, "w"), device.In[T](c, "rstd"), d, c.Fold("d", d))
 }
 
 func runNormWeight[T libm.Float](c *device.Call) {
 	d := c.Input("dy").Cols()
-	kernel.RMSNormWeightBackward(device.Out[T](c, "dw"), device.In[T](c, "dy"), device.In[T](c, "x"),
+	nn.RMSNormWeightBackward(device.Out[T](c, "dw"), device.In[T](c, "dy"), device.In[T](c, "x"),
 		device.In[T](c, "rstd"), d, c.Fold("rows", c.Input("dy").Rows()))
 }

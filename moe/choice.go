@@ -6,6 +6,7 @@ import (
 
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 )
 
 // sigmoid is y = 1/(1+e⁻ˣ).
@@ -27,7 +28,7 @@ func softmax[T libm.Float](y, x []T, e int, f kernel.Fold) {
 	kernel.Need(f, e)
 	for i := 0; i < len(x); i += e {
 		row, out := x[i:i+e], y[i:i+e]
-		kernel.ExpLess(out, row, kernel.Largest(row))
+		nn.ExpLess(out, row, nn.Largest(row))
 		sum := kernel.Sum(f, out, 1)
 		for j := range out {
 			out[j] /= sum

@@ -204,7 +204,7 @@ func runGroupedWeightSource[T libm.Float](c *device.Call) {
 
 func runWeightedReLU2[T libm.Float](c *device.Call) {
 	a := device.Out[T](c, "a")
-	kernel.ReLU2(a, device.In[T](c, "h"))
+	nn.ReLU2(a, device.In[T](c, "h"))
 	mulRows(a, a, device.In[T](c, "prob"), c.Input("h").Cols())
 }
 

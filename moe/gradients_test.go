@@ -8,6 +8,7 @@ import (
 
 	"firstbit/kernel"
 	"firstbit/kernel/check"
+	"firstbit/nn"
 )
 
 func TestRouterGradients(t *testing.T) {
@@ -62,7 +63,7 @@ func TestGroupedGradients(t *testing.T) {
 	h, a, y := make([]float64, rows*f), make([]float64, rows*f), make([]float64, rows*d)
 	forward := func() []float64 {
 		groupedMatMul(h, x, w1, offsets, d, f, false, inOrder(d))
-		kernel.ReLU2(a, h)
+		nn.ReLU2(a, h)
 		mulRows(a, a, p, f)
 		groupedMatMul(y, a, w2, offsets, f, d, false, inOrder(f))
 		return y

@@ -3,6 +3,7 @@ package moe
 import (
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 )
 
 // auxLoss is the fused load-balancing loss: grid CTAs share the positions, and each adds what it
@@ -93,7 +94,7 @@ func zSum[T libm.Float](logits []T, e int, coeff T, experts, tokens kernel.Fold)
 	defer kernel.GiveBack(squares)
 	defer kernel.GiveBack(buf)
 	for i := range t {
-		l := kernel.LogSumExp(*buf, logits[i*e:][:e], experts)
+		l := nn.LogSumExp(*buf, logits[i*e:][:e], experts)
 		(*squares)[i] = T(T(l*l) * coeff)
 	}
 	return kernel.Sum(tokens, *squares, 1)
@@ -105,7 +106,7 @@ func zLossBackward[T libm.Float](dlogits, logits []T, e int, coeff, scale T, exp
 	t := len(logits) / e
 	for i := range t {
 		x, d := logits[i*e:][:e], dlogits[i*e:][:e]
-		l := kernel.LogSumExp(d, x, experts)
+		l := nn.LogSumExp(d, x, experts)
 		g := T(T(T(2*l)*coeff)/T(t)) * scale
 		for j, v := range x {
 			d[j] = libm.ExpOf(v-l) * g

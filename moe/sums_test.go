@@ -11,6 +11,7 @@ import (
 	"firstbit/kernel/check"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/reduce"
 )
 
@@ -111,7 +112,7 @@ func TestScoresBySliceAreTheirFormulas(t *testing.T) {
 func softmaxByElement(x []float32, width int, f kernel.Fold) []float32 {
 	want := make([]float32, len(x))
 	for i := 0; i < len(x); i += width {
-		row, m := want[i:i+width], kernel.Largest(x[i:i+width])
+		row, m := want[i:i+width], nn.Largest(x[i:i+width])
 		for j := range row {
 			row[j] = libm.ExpOf(x[i+j] - m)
 		}
@@ -129,7 +130,7 @@ func exps(x []float32) []float32 {
 	for i, v := range x {
 		// logSumExp's buffer holds exp(x − m).
 		pair := make([]float32, 2)
-		kernel.LogSumExp(pair, []float32{v, m}, inOrder(2))
+		nn.LogSumExp(pair, []float32{v, m}, inOrder(2))
 		e[i] = pair[0]
 	}
 	return e

@@ -2,7 +2,6 @@ package nn
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 )
 
@@ -43,7 +42,7 @@ func runAccumulate[T libm.Float](c *device.Call) {
 	grad, dw := device.Out[T](c, "grad"), device.In[T](c, "dw")
 	switch {
 	case c.Has("grad"):
-		kernel.Add(grad, grad, dw)
+		Add(grad, grad, dw)
 	case !c.Input("dw").LiesIn(c.Output("grad"), 0):
 		copy(grad, dw)
 	}

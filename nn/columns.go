@@ -2,7 +2,6 @@ package nn
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 )
 
@@ -67,7 +66,7 @@ func runSplit[T libm.Float](c *device.Call) {
 	for i := 0; from < width; i++ {
 		part := c.Output(partNames[i])
 		n := part.Cols() / groups
-		kernel.CopyColumns(device.Data[T](part), n, device.Data[T](x)[from:], width, rows, n)
+		CopyColumns(device.Data[T](part), n, device.Data[T](x)[from:], width, rows, n)
 		from += n
 	}
 }
@@ -79,7 +78,7 @@ func runConcat[T libm.Float](c *device.Call) {
 	for i := 0; at < width; i++ {
 		part := c.Input(partNames[i])
 		n := part.Cols() / groups
-		kernel.CopyColumns(device.Data[T](y)[at:], width, device.Data[T](part), n, rows, n)
+		CopyColumns(device.Data[T](y)[at:], width, device.Data[T](part), n, rows, n)
 		at += n
 	}
 }

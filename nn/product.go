@@ -111,15 +111,15 @@ func (f Form) Extents(a, b *device.Tensor) (m, n, k int) {
 
 // Kernels by form. Those whose k tensor parallelism cuts say so, for the canonical order of their sums.
 var (
-	inOrder  = reduce.MustPlan("k:seq/fp32")
+	inSequence  = reduce.MustPlan("k:seq/fp32")
 	products = [...]*device.Kernel{
-		NN: {Name: "matmul", Fixed: inOrder, In: operands, Out: result, Run: runProduct(NN)},
-		NT: {Name: "matmul", Fixed: inOrder, In: operands, Out: result, Run: runProduct(NT)},
-		TN: {Name: "matmul.wgrad", Fixed: inOrder, Tokens: "k", Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), In: operands, Out: result, Run: runProduct(TN)},
+		NN: {Name: "matmul", Fixed: inSequence, In: operands, Out: result, Run: runProduct(NN)},
+		NT: {Name: "matmul", Fixed: inSequence, In: operands, Out: result, Run: runProduct(NT)},
+		TN: {Name: "matmul.wgrad", Fixed: inSequence, Tokens: "k", Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), In: operands, Out: result, Run: runProduct(TN)},
 	}
 	shardProducts = [...]*device.Kernel{
-		NN: {Name: "matmul", Fixed: inOrder, Sharded: "k", In: operands, Out: result, Run: runProduct(NN)},
-		NT: {Name: "matmul", Fixed: inOrder, Sharded: "k", In: operands, Out: result, Run: runProduct(NT)},
+		NN: {Name: "matmul", Fixed: inSequence, Sharded: "k", In: operands, Out: result, Run: runProduct(NN)},
+		NT: {Name: "matmul", Fixed: inSequence, Sharded: "k", In: operands, Out: result, Run: runProduct(NT)},
 	}
 	operands, result = device.Names("a b"), device.Names("y")
 )

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/rng"
@@ -176,5 +175,5 @@ func runMask(value factor) func(*device.Call) {
 }
 
 func runMul[T libm.Float](c *device.Call) {
-	kernel.Mul(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "mask"))
+	mul(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "mask"))
 }

@@ -119,7 +119,7 @@ func runAccumulateApart[T libm.Float](c *device.Call) {
 	grad := device.Out[T](c, "grad")
 	copy(grad, device.In[T](c, "dw"))
 	for _, below := range c.Inputs("below") {
-		kernel.Add(grad, device.Data[T](below.Tensor), grad)
+		Add(grad, device.Data[T](below.Tensor), grad)
 	}
 }
 

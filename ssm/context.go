@@ -2,7 +2,6 @@ package ssm
 
 import (
 	"firstbit/device"
-	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/nn"
 )
@@ -68,7 +67,7 @@ func runHalo[T libm.Float](c *device.Call) {
 	x, y := c.Input("x"), c.Output("y")
 	b, from := int(c.Scalar("batch")), int(c.Scalar("from"))*x.Cols()
 	whole, part := x.Len()/b, y.Len()/b
-	kernel.CopyColumns(device.Out[T](c, "y"), part, device.In[T](c, "x")[from:], whole, b, part)
+	nn.CopyColumns(device.Out[T](c, "y"), part, device.In[T](c, "x")[from:], whole, b, part)
 }
 
 // stateBefore is the state that the rank before leaves; nil where the sequence begins.

@@ -3,6 +3,7 @@ package ssm
 import (
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 )
 
 // silu is y = x·σ(x).
@@ -42,7 +43,7 @@ func gatedNorm[T libm.Float](y, rstd, x, z, w []T, d int, eps T, f kernel.Fold) 
 	groups := len(w) / d
 	for row := range rstd {
 		at := row * d
-		kernel.RMSNorm(y[at:], rstd[row:][:1], (*g)[at:], w[row%groups*d:], d, eps, f)
+		nn.RMSNorm(y[at:], rstd[row:][:1], (*g)[at:], w[row%groups*d:], d, eps, f)
 	}
 }
 
@@ -71,7 +72,7 @@ func gatedNormBackward[T libm.Float](dx, dz, dy, x, z, w, rstd []T, d int, f ker
 	groups := len(w) / d
 	for row := range rstd {
 		at := row * d
-		kernel.RMSNormBackward((*dg)[at:], dy[at:], (*g)[at:], w[row%groups*d:], rstd[row:][:1], d, f)
+		nn.RMSNormBackward((*dg)[at:], dy[at:], (*g)[at:], w[row%groups*d:], rstd[row:][:1], d, f)
 	}
 	s := sigmoids(z[:len(x)])
 	defer kernel.GiveBack(s)

@@ -9,6 +9,7 @@ import (
 
 	"firstbit/kernel"
 	"firstbit/kernel/check"
+	"firstbit/nn"
 )
 
 // sliceSteps are the rows of steps from to from+n of every sequence of T rows.
@@ -163,7 +164,7 @@ func TestConvolutionWeightGradientsOfParts(t *testing.T) {
 	part.T = 4
 	sum := func(before []float32) []float32 {
 		a, b := run(part, dy[:4*s.C], x[:4*s.C], nil, inOrder(4)), run(part, dy[4*s.C:], x[4*s.C:], before, inOrder(4))
-		kernel.Add(a, a, b)
+		nn.Add(a, a, b)
 		return a
 	}
 	want := run(s, dy, x, nil, foldOf("blocked(4)", s.T))

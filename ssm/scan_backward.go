@@ -3,6 +3,7 @@ package ssm
 import (
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/nn"
 )
 
 // ssdGradients are what ssdBackward writes, in the shapes of what they are the gradients of. Begin is written where there is
@@ -215,6 +216,6 @@ func (w *backScanner[T]) store(grad ssdGradients[T], h int, d T) {
 func addMat[T libm.Float](dst kernel.Mat[T], src []T, m, n int) {
 	for i := range m {
 		row := dst.Data[i*dst.Row:][:n]
-		kernel.Add(row, row, src[i*n:])
+		nn.Add(row, row, src[i*n:])
 	}
 }

@@ -1,12 +1,15 @@
-package kernel
+package nn
 
-import "firstbit/libm"
+import (
+	"firstbit/kernel"
+	"firstbit/libm"
+)
 
 // LogSumExp is m + log Σ exp(x − m); e takes the exponentials.
-func LogSumExp[T libm.Float](e, x []T, f Fold) T {
+func LogSumExp[T libm.Float](e, x []T, f kernel.Fold) T {
 	m := Largest(x)
 	ExpLess(e, x, m)
-	return m + libm.LogOf(Sum(f, e, 1))
+	return m + libm.LogOf(kernel.Sum(f, e, 1))
 }
 
 // ExpLess is e = exp(x − m); they may be the same slice.

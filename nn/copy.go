@@ -1,4 +1,4 @@
-package kernel
+package nn
 
 import "firstbit/libm"
 

@@ -1,8 +1,9 @@
-package kernel
+package nn
 
 import (
 	"math"
 
+	"firstbit/kernel"
 	"firstbit/libm"
 )
 
@@ -12,11 +13,11 @@ import (
 //
 // Shapes:  x (rows,D), w (D) → y (rows,D), rstd (rows).
 // Reduces: D, by f.
-func RMSNorm[T libm.Float](y, rstd, x, w []T, d int, eps T, f Fold) {
-	Need(f, d)
+func RMSNorm[T libm.Float](y, rstd, x, w []T, d int, eps T, f kernel.Fold) {
+	kernel.Need(f, d)
 	for i := range rstd {
 		xi, yi := x[i*d:][:d], y[i*d:][:d]
-		r := 1 / T(math.Sqrt(float64(Dot(f, xi, 1, xi, 1)/T(d)+eps)))
+		r := 1 / T(math.Sqrt(float64(kernel.Dot(f, xi, 1, xi, 1)/T(d)+eps)))
 		rstd[i] = r
 		for j, v := range xi {
 			yi[j] = T(T(v*r) * w[j])
@@ -31,16 +32,16 @@ func RMSNorm[T libm.Float](y, rstd, x, w []T, d int, eps T, f Fold) {
 //
 // Shapes:  dy, x (rows,D), w (D), rstd (rows) → dx (rows,D).
 // Reduces: D, by f.
-func RMSNormBackward[T libm.Float](dx, dy, x, w, rstd []T, d int, f Fold) {
-	Need(f, d)
-	g := Borrow[T](d)
-	defer GiveBack(g)
+func RMSNormBackward[T libm.Float](dx, dy, x, w, rstd []T, d int, f kernel.Fold) {
+	kernel.Need(f, d)
+	g := kernel.Borrow[T](d)
+	defer kernel.GiveBack(g)
 	for i, r := range rstd {
 		xi, dyi, dxi := x[i*d:][:d], dy[i*d:][:d], dx[i*d:][:d]
 		for j, v := range dyi {
 			(*g)[j] = w[j] * v
 		}
-		c := T(T(T(r*r)*r)*Dot(f, *g, 1, xi, 1)) / T(d)
+		c := T(T(T(r*r)*r)*kernel.Dot(f, *g, 1, xi, 1)) / T(d)
 		for j, v := range *g {
 			dxi[j] = T(r*v) - T(xi[j]*c)
 		}
@@ -53,15 +54,15 @@ func RMSNormBackward[T libm.Float](dx, dy, x, w, rstd []T, d int, f Fold) {
 //
 // Shapes:  dy, x (rows,D), rstd (rows) → dw (D).
 // Reduces: rows, by f.
-func RMSNormWeightBackward[T libm.Float](dw, dy, x, rstd []T, d int, f Fold) {
-	Need(f, len(rstd))
-	terms := Borrow[T](len(x))
-	defer GiveBack(terms)
+func RMSNormWeightBackward[T libm.Float](dw, dy, x, rstd []T, d int, f kernel.Fold) {
+	kernel.Need(f, len(rstd))
+	terms := kernel.Borrow[T](len(x))
+	defer kernel.GiveBack(terms)
 	for i, r := range rstd {
 		row := (*terms)[i*d:][:d]
 		for j := range row {
 			row[j] = T(T(dy[i*d+j]*x[i*d+j]) * r)
 		}
 	}
-	SumRows(f, dw, *terms, d)
+	kernel.SumRows(f, dw, *terms, d)
 }

@@ -1,10 +1,11 @@
-package kernel
+package nn
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"firstbit/kernel"
 	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
@@ -42,10 +43,10 @@ func BenchmarkReLU2(b *testing.B) {
 
 func TestNormsWithFoldsOfAnotherLengthPanic(t *testing.T) {
 	x, y, rstd := check.Ones(12), make([]float32, 12), make([]float32, 3)
-	check.AnotherLength(t, inOrder(4), inOrder(3), map[string]func(Fold){
-		"norm":          func(f Fold) { RMSNorm(y, rstd, x, x[:4], 4, 1, f) },
-		"norm backward": func(f Fold) { RMSNormBackward(y, x, x, x[:4], x[:3], 4, f) },
-		"norm weight":   func(f Fold) { RMSNormWeightBackward(y[:3], x, x, x[:4], 3, f) },
+	check.AnotherLength(t, inOrder(4), inOrder(3), map[string]func(kernel.Fold){
+		"norm":          func(f kernel.Fold) { RMSNorm(y, rstd, x, x[:4], 4, 1, f) },
+		"norm backward": func(f kernel.Fold) { RMSNormBackward(y, x, x, x[:4], x[:3], 4, f) },
+		"norm weight":   func(f kernel.Fold) { RMSNormWeightBackward(y[:3], x, x, x[:4], 3, f) },
 	})
 }
 
@@ -90,7 +91,7 @@ func BenchmarkRows(b *testing.B) {
 		"RMSNormWeightBackward": func() { RMSNormWeightBackward(dw, dy, x, rstd, d, frows) },
 		"ReLU2Backward":         func() { ReLU2Backward(y, dy, x) },
 		"Add":                   func() { Add(y, x, dy) },
-		"Mul":                   func() { Mul(y, x, dy) },
+		"Mul":                   func() { mul(y, x, dy) },
 		"CopyColumns":           func() { CopyColumns(y, d/2, x, d, rows, d/2) },
 	} {
 		b.Run(name, func(b *testing.B) { check.Bytes(b, rows*d, do) })

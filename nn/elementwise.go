@@ -1,4 +1,4 @@
-package kernel
+package nn
 
 import "firstbit/libm"
 
@@ -25,8 +25,8 @@ func Add[T libm.Float](y, a, b []T) {
 	}
 }
 
-// Mul is y = a·b, element by element.
-func Mul[T libm.Float](y, a, b []T) {
+// mul is y = a·b, element by element.
+func mul[T libm.Float](y, a, b []T) {
 	a, b = a[:len(y)], b[:len(y)]
 	for i := range y {
 		y[i] = a[i] * b[i]
