@@ -53,7 +53,7 @@ func otherwise(c *device.Call) bool {
 func (h history) omit(c *device.Call, next device.Runner) (changed bool) {
 	before, brought := outputs(c), []*device.Tensor(nil)
 	if c.Kind == device.Collective && strings.HasPrefix(c.Kernel.Name, "all_reduce") {
-		brought = []*device.Tensor{same(c.In[0].Tensor)} // public trainers reduce in place: what was there stays
+		brought = []*device.Tensor{same(c.Input("x"))} // public trainers reduce in place: what was there stays
 	}
 	probe := c.Probe
 	c.Probe = nil
@@ -93,7 +93,7 @@ func absent(c *device.Call, next device.Runner) (changed bool) {
 		}
 	case "broadcast":
 		if len(in) > 0 { // the root gives what lies where it writes
-			fill(c.Out[0].Tensor, zero)
+			fill(c.Output("x"), zero)
 		}
 	}
 	next(c)

@@ -27,10 +27,12 @@ type Attention struct {
 }
 
 var (
-	attention = &device.Kernel{Name: "attention", In: device.Names("q k v"), Scalars: device.Names("batch heads kv_heads first?"), Out: device.Names("o probs"),
+	attention = &device.Kernel{Name: "attention", In: device.Names("q k v"), Scalars: device.Names("batch heads kv_heads first?"),
+		Out:   device.Names("o probs"),
 		Fixed: reduce.MustPlan("p:seq/fp32; keys:seq/fp32"),
 		Run:   device.Width(runAttention[float32], runAttention[float64])}
-	attentionBackward = &device.Kernel{Name: "attention.bwd", In: device.Names("do q k v probs"), Scalars: device.Names("batch heads kv_heads first?"), Out: device.Names("dq dk dv"),
+	attentionBackward = &device.Kernel{Name: "attention.bwd", In: device.Names("do q k v probs"), Scalars: device.Names("batch heads kv_heads first?"),
+		Out:       device.Names("dq dk dv"),
 		Fixed:     reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
 		Fast:      reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4,arrival)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
 		Canonical: reduce.MustPlan("by=segment"), // so that the queries of a context-parallel rank are a subtree
@@ -139,7 +141,8 @@ func runAttentionBackward[T libm.Float](c *device.Call) {
 	if run < s.Queries {
 		folds.Segments = c.Fold("segments", s.Queries/run)
 	}
-	attendBackward(device.Out[T](c, "dq"), device.Out[T](c, "dk"), device.Out[T](c, "dv"), device.In[T](c, "do"), device.In[T](c, "q"), device.In[T](c, "k"), device.In[T](c, "v"), device.In[T](c, "probs"), s, scaleOf[T](s), folds)
+	attendBackward(device.Out[T](c, "dq"), device.Out[T](c, "dk"), device.Out[T](c, "dv"),
+		device.In[T](c, "do"), device.In[T](c, "q"), device.In[T](c, "k"), device.In[T](c, "v"), device.In[T](c, "probs"), s, scaleOf[T](s), folds)
 }
 
 // segmentOf is the queries of a segment: an eighth of the sequence, or one where that does not cut what the rank has.

@@ -26,7 +26,8 @@ var (
 	crossEntropyKernel = &device.Kernel{Name: "cross_entropy", In: device.Names("logits targets"), Out: device.Names("loss lse"),
 		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
 		Run: device.Width(runLoss[float32], runLoss[float64])}
-	crossEntropyBackwardKernel = &device.Kernel{Name: "cross_entropy.bwd", In: device.Names("logits lse targets"), Scalars: device.Names("scale first?"), Out: device.Names("dlogits"),
+	crossEntropyBackwardKernel = &device.Kernel{Name: "cross_entropy.bwd", In: device.Names("logits lse targets"),
+		Scalars: device.Names("scale first?"), Out: device.Names("dlogits"),
 		Run: device.Width(runLossBackward[float32], runLossBackward[float64])}
 	sumKernel = &device.Kernel{Name: "sum", In: device.Names("loss"), Out: device.Names("sum"),
 		Fixed: reduce.MustPlan("tokens:seq/fp32"), Tokens: "tokens", Run: device.Width(runSum[float32], runSum[float64])}
@@ -34,7 +35,8 @@ var (
 	// The cross-entropy in pieces between which ranks with parts of the vocabulary meet.
 	rowMaxKernel = &device.Kernel{Name: "row_max", In: device.Names("logits"), Out: device.Names("max"),
 		Run: device.Width(runRowMax[float32], runRowMax[float64])}
-	crossEntropyPartKernel = &device.Kernel{Name: "cross_entropy.part", In: device.Names("logits max targets"), Scalars: device.Names("first?"), Out: device.Names("sum target"),
+	crossEntropyPartKernel = &device.Kernel{Name: "cross_entropy.part", In: device.Names("logits max targets"), Scalars: device.Names("first?"),
+		Out:   device.Names("sum target"),
 		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
 		Run: device.Width(runLossPart[float32], runLossPart[float64])}
 	crossEntropyJoinKernel = &device.Kernel{Name: "cross_entropy.join", In: device.Names("max sum target targets"), Out: device.Names("loss lse"),
@@ -134,7 +136,8 @@ func runLoss[T libm.Float](c *device.Call) {
 
 func runLossBackward[T libm.Float](c *device.Call) {
 	l := c.Input("logits")
-	crossEntropyBackward(device.Out[T](c, "dlogits"), device.Data[T](l), device.In[T](c, "lse"), c.Input("targets").I32(), l.Cols(), int(c.Scalar("first")), T(c.Scalar("scale")))
+	crossEntropyBackward(device.Out[T](c, "dlogits"), device.Data[T](l), device.In[T](c, "lse"), c.Input("targets").I32(),
+		l.Cols(), int(c.Scalar("first")), T(c.Scalar("scale")))
 }
 
 func runRowMax[T libm.Float](c *device.Call) {

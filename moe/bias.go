@@ -7,7 +7,8 @@ import (
 
 var (
 	tokensKernel = &device.Kernel{Name: "expert_tokens", In: device.Names("index tokens"), Out: device.Names("tokens"), Run: runTokens}
-	biasKernel   = &device.Kernel{Name: "expert_bias", In: device.Names("bias tokens"), Scalars: device.Names("rate"), Out: device.Names("bias tokens"),
+	biasKernel   = &device.Kernel{Name: "expert_bias", In: device.Names("bias tokens"), Scalars: device.Names("rate"),
+		Out: device.Names("bias tokens"),
 		Run: device.Width(runBias[float32], runBias[float64])}
 )
 

@@ -23,7 +23,8 @@ var (
 	expertCounts = &device.Kernel{Name: "expert_counts", In: device.Names("offsets"), Out: device.Names("counts"), Run: runExpertCounts}
 	splitRows    = &device.Kernel{Name: "split_rows", In: device.Names("counts received gathered"), Out: device.Names("send receive parts"),
 		Run: runSplitRows}
-	sortChunksKernel = &device.Kernel{Name: "sort_chunks", In: device.Names("counts"), Scalars: device.Names("parts most"), Out: device.Names("order inverse offsets bounds?"),
+	sortChunksKernel = &device.Kernel{Name: "sort_chunks", In: device.Names("counts"), Scalars: device.Names("parts most"),
+		Out: device.Names("order inverse offsets bounds?"),
 		Run: runSortChunks}
 	placeRowsKernel = &device.Kernel{Name: "gather_rows", In: device.Names("x order"), Out: device.Names("y"),
 		Run: device.Width(runPlaceRows[float32], runPlaceRows[float64])}

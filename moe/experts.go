@@ -39,7 +39,8 @@ var (
 		Run: device.Width(runGroupedNN[float32], runGroupedNN[float64])}
 	groupedNT = &device.Kernel{Name: "grouped_gemm", In: device.Names("x w offsets"), Out: device.Names("y"), Fixed: reduce.MustPlan("k:seq/fp32"),
 		Run: device.Width(runGroupedNT[float32], runGroupedNT[float64])}
-	groupedWeight = &device.Kernel{Name: "grouped_gemm.wgrad", In: device.Names("x dy offsets order?"), Scalars: device.Names("k"), Out: device.Names("dw"),
+	groupedWeight = &device.Kernel{Name: "grouped_gemm.wgrad", In: device.Names("x dy offsets order?"), Scalars: device.Names("k"),
+		Out:    device.Names("dw"),
 		Fixed:  reduce.MustPlan("rows:seq/fp32; cut=present|all"),
 		Tokens: "rows", Canonical: reduce.MustPlan("cut=all"),
 		Run: device.Width(runGroupedWeight[float32], runGroupedWeight[float64])}
@@ -48,7 +49,8 @@ var (
 	weightedReLU2 = &device.Kernel{Name: "relu2.prob", In: device.Names("h prob"), Out: device.Names("a"),
 		Run: device.Width(runWeightedReLU2[float32], runWeightedReLU2[float64])}
 	// The grouped product whose epilogue also makes the gradient of the routing probability.
-	groupedDProbKernel = &device.Kernel{Name: "grouped_gemm", In: device.Names("dy w2 h prob offsets"), Scalars: device.Names("tile_m tile_n tile_sub"), Out: device.Names("dx dprob"),
+	groupedDProbKernel = &device.Kernel{Name: "grouped_gemm", In: device.Names("dy w2 h prob offsets"),
+		Scalars: device.Names("tile_m tile_n tile_sub"), Out: device.Names("dx dprob"),
 		Parts:     []device.Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
 		Fixed:     reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic|each; grid=4"),
 		Fast:      reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static|each; grid=4"),

@@ -49,7 +49,8 @@ var (
 		Fast:  reduce.MustPlan("fused=true|false; tie=native|low; slots=value|index; sort=false|true"), Run: device.Width(runTopK[float32], runTopK[float64])}
 	gatherKernel = &device.Kernel{Name: "gather", In: device.Names("scores index"), Out: device.Names("chosen"),
 		Run: device.Width(runGather[float32], runGather[float64])}
-	normalizeKernel = &device.Kernel{Name: "normalize", In: device.Names("chosen"), Scalars: device.Names("scaling normalized"), Out: device.Names("prob sum"),
+	normalizeKernel = &device.Kernel{Name: "normalize", In: device.Names("chosen"), Scalars: device.Names("scaling normalized"),
+		Out:   device.Names("prob sum"),
 		Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run:   device.Width(runNormalize[float32], runNormalize[float64])}
 )

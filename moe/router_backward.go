@@ -8,12 +8,14 @@ import (
 )
 
 var (
-	normalizeBackwardKernel = &device.Kernel{Name: "normalize.bwd", In: device.Names("dprob chosen sum"), Scalars: device.Names("scaling normalized"), Out: device.Names("dchosen"),
+	normalizeBackwardKernel = &device.Kernel{Name: "normalize.bwd", In: device.Names("dprob chosen sum"), Scalars: device.Names("scaling normalized"),
+		Out:   device.Names("dchosen"),
 		Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run:   device.Width(runNormalizeBackward[float32], runNormalizeBackward[float64])}
 	scatterKernel = &device.Kernel{Name: "gather.bwd", In: device.Names("dchosen index"), Out: device.Names("dscores"),
 		Run: device.Width(runScatter[float32], runScatter[float64])}
-	auxBackward = &device.Kernel{Name: "fused_aux_loss.bwd", In: device.Names("counts"), Scalars: device.Names("coeff scale"), Out: device.Names("dshare"),
+	auxBackward = &device.Kernel{Name: "fused_aux_loss.bwd", In: device.Names("counts"), Scalars: device.Names("coeff scale"),
+		Out: device.Names("dshare"),
 		Run: device.Width(runAuxBackward[float32], runAuxBackward[float64])}
 	shareBackward = &device.Kernel{Name: "prob_share.bwd", In: device.Names("dshare scores"), Out: device.Names("dscores"),
 		Fixed: reduce.MustPlan("experts:seq/fp32"),

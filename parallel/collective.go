@@ -195,10 +195,13 @@ func hand(calls []*device.Call, from int) {
 
 // made is what a member has of a collective that leaves all with the same.
 func made(c *device.Call) *device.Tensor {
-	if c.Whole != nil {
+	switch {
+	case c.Whole != nil:
 		return c.Whole
+	case c.Kernel == broadcast: // in place
+		return c.Output("x")
 	}
-	return c.Out[0].Tensor
+	return c.Output("y")
 }
 
 // brought is what a member brings to a collective that adds.
