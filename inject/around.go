@@ -55,7 +55,7 @@ func (x *disturbance) check(_ Run, loads bool) error {
 
 func (x *disturbance) watch(f *Fault, c *device.Call, _ bool, next device.Runner) {
 	at := device.ID{Step: c.ID.Step, Micro: c.ID.Micro, Phase: c.ID.Phase}
-	if !f.restores() && f.Phase == at.Phase && f.Now(c) && x.last != at {
+	if !f.in.busy && !f.restores() && f.Phase == at.Phase && f.Now(c) && x.last != at {
 		x.last = at
 		step, micro, phase := f.in.dev.Where()
 		f.in.disturb(f, x, at)
@@ -94,6 +94,8 @@ func (i *Injector) restoring(step int, when string) {
 
 func (i *Injector) disturb(f *Fault, x *disturbance, at device.ID) {
 	i.dev.At(at.Step, at.Micro, at.Phase)
+	i.busy = true
+	defer func() { i.busy = false }()
 	for _, s := range i.streams {
 		if f.Names(s.Name) {
 			was := same(s.Tensor)

@@ -138,6 +138,7 @@ type Injector struct {
 
 	dev     *device.Device
 	streams []stream
+	busy    bool // with streams
 }
 
 // Middleware acts on outputs right after the kernel wrote them, inside the trace.
@@ -179,7 +180,7 @@ func (i *Injector) around(next device.Runner, outside bool) device.Runner {
 		for _, f := range faults {
 			run = f.wrap(c, run)
 		}
-		for _, f := range watchers {
+		for _, f := range slices.Backward(watchers) { // the first sees a Call first
 			inner, selected := run, f.Now(c) && slices.Contains(faults, f)
 			run = func(c *device.Call) { f.action.(watcher).watch(f, c, selected, inner) }
 		}
