@@ -5,23 +5,28 @@ import (
 	"firstbit/libm"
 )
 
-// Accumulate adds the gradient of one use in one microbatch to the parameter's:
-// the first of a step is copied, those that follow are added in call order. A Param whose uses are
-// kept apart has one gradient for each.
-//
-// A steady gradient that is added to once a step is computed where the parameter's lies from the third step on, and the copy is none: in a
-// simulation of many ranks that is a pass over the gradients of each.
+// Accumulate adds the gradient of one use in one microbatch to the parameter's, in the one of three ways that the parameter has: in call
+// order, in place, or counted by use.
 func Accumulate(d *device.Device, label string, p *Param, dw *device.Tensor) {
 	if p.Join != nil {
 		dw = p.Join(d, label, dw)
 	}
-	if p.Apart {
-		count(d, label, p, p.use(d), 0, dw)
+	switch {
+	case p.Apart:
+		countByUse(d, label, p, p.use(d), 0, dw)
 		return
+	case p.inPlace:
+		accumulateInPlace(d, label, p, dw)
+	default:
+		accumulateInOrder(d, label, p, dw)
 	}
-	if p.once && p.adds == 1 {
-		panic("nn: " + p.Name + ": its gradient is added to again, and was computed in its place")
+	if p.Added != nil {
+		p.Added()
 	}
+}
+
+// accumulateInOrder copies the first gradient of a step and adds those that follow, in call order.
+func accumulateInOrder(d *device.Device, label string, p *Param, dw *device.Tensor) {
 	c := d.Open(label, accumulate)
 	c.Read("dw", dw)
 	if p.adds > 0 {
@@ -30,11 +35,17 @@ func Accumulate(d *device.Device, label string, p *Param, dw *device.Tensor) {
 	c.Update("grad", p.Grad)
 	p.adds++
 	c.Do()
-	if p.once && dw.Format == p.Grad.Format && !dw.LiesIn(p.Grad, 0) {
-		dw.Alias(p.Grad)
+}
+
+// accumulateInPlace has a steady gradient that is added to once a step computed where the parameter's lies, from the third step on. The
+// copy is then none: in a simulation of many ranks that is a pass over the gradients of each.
+func accumulateInPlace(d *device.Device, label string, p *Param, dw *device.Tensor) {
+	if p.adds == 1 {
+		panic("nn: " + p.Name + ": its gradient is added to again, and was computed in its place")
 	}
-	if p.Added != nil {
-		p.Added()
+	accumulateInOrder(d, label, p, dw)
+	if dw.Format == p.Grad.Format && !dw.LiesIn(p.Grad, 0) {
+		dw.Alias(p.Grad)
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 
 // Param is a weight with its gradient.
 type Param struct {
-	Name   string
-	W      *device.Tensor // what kernels read, in the format of the precision recipe
-	Master *device.Tensor // the full-precision weight; W itself when the formats are the same
-	Grad   *device.Tensor // accumulated over uses and microbatches at Master's width
-	Decay  bool           // weight decay applies
-	adds   int            // how often Grad was added to in this step
-	once   bool           // it is once in every step
+	Name    string
+	W       *device.Tensor // what kernels read, in the format of the precision recipe
+	Master  *device.Tensor // the full-precision weight; W itself when the formats are the same
+	Grad    *device.Tensor // accumulated over uses and microbatches at Master's width
+	Decay   bool           // weight decay applies
+	adds    int            // how often Grad was added to in this step
+	inPlace bool           // it is added to once in every step, and steadily
 
 	// Steady promises that Grad is added to as often in every step as in the first.
 	Steady bool
@@ -91,7 +91,7 @@ func MasterFormat(f lowp.Format) lowp.Format {
 
 // ZeroGrad starts a new step: the next Accumulate writes instead of adding.
 func (p *Param) ZeroGrad() {
-	p.once, p.adds = p.Steady && p.adds == 1, 0
+	p.inPlace, p.adds = p.Steady && p.adds == 1, 0
 	for _, u := range p.Uses {
 		for i := range u.sources {
 			u.sources[i].n = 0

@@ -111,8 +111,8 @@ func (f Form) Extents(a, b *device.Tensor) (m, n, k int) {
 
 // Kernels by form. Those whose k tensor parallelism cuts say so, for the canonical order of their sums.
 var (
-	inSequence  = reduce.MustPlan("k:seq/fp32")
-	products = [...]*device.Kernel{
+	inSequence = reduce.MustPlan("k:seq/fp32")
+	products   = [...]*device.Kernel{
 		NN: {Name: "matmul", Fixed: inSequence, In: operands, Out: result, Run: runProduct(NN)},
 		NT: {Name: "matmul", Fixed: inSequence, In: operands, Out: result, Run: runProduct(NT)},
 		TN: {Name: "matmul.wgrad", Fixed: inSequence, Tokens: "k", Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), In: operands, Out: result, Run: runProduct(TN)},

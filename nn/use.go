@@ -72,10 +72,10 @@ func AccumulateSources(d *device.Device, label string, p *Param, dw []*device.Te
 	u := p.use(d)
 	for i, x := range dw {
 		if i > 0 {
-			count(d, label+".source"+strconv.Itoa(i), p, u, i, x)
+			countByUse(d, label+".source"+strconv.Itoa(i), p, u, i, x)
 			continue
 		}
-		count(d, label, p, u, i, x)
+		countByUse(d, label, p, u, i, x)
 	}
 }
 
@@ -95,8 +95,8 @@ func (p *Param) use(d *device.Device) *Use {
 	return p.Uses[p.used-1]
 }
 
-// count adds a microbatch's gradient to its use's: it joins the level below as long as there is one.
-func count(d *device.Device, label string, p *Param, u *Use, source int, dw *device.Tensor) {
+// countByUse adds a microbatch's gradient to its use's: it joins the level below as long as there is one.
+func countByUse(d *device.Device, label string, p *Param, u *Use, source int, dw *device.Tensor) {
 	for source >= len(u.sources) {
 		u.sources = append(u.sources, counter{})
 	}
