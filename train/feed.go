@@ -44,13 +44,15 @@ func (t *Trainer) deal(dev *device.Device, b *batch, micro int) {
 }
 
 func (t *Trainer) draw(dev *device.Device, b *batch, micro int) {
-	t.sampler.Consumed = t.sample(micro)
 	c := dev.OpenKind(device.Batch, "batch", batchKernel)
-	c.ReadScalar("consumed", float64(t.sampler.Consumed))
+	c.ReadScalar("consumed", float64(t.sample(micro))) // exact below 2⁵³
 	c.Update("tokens", b.tokens)
 	c.Update("targets", b.targets)
 	if c.Body == nil {
-		c.Body = func(*device.Call) { t.sampler.Next(b.tokens.I32(), b.targets.I32()) }
+		c.Body = func(c *device.Call) {
+			t.sampler.Consumed = int64(c.Scalar("consumed")) // fits: it is a count of samples
+			t.sampler.Next(c.Output("tokens").I32(), c.Output("targets").I32())
+		}
 	}
 	c.Do()
 }

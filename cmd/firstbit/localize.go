@@ -97,6 +97,9 @@ func watched(dir, flags string) (*run.Pair, error) {
 	return &run.Pair{Specs: [2]run.Spec{a, b}}, nil
 }
 
+// ownOutputs are flags of train about what it writes.
+var ownOutputs = []string{"trace", "level", "trace-ranks", "trace-steps", "dump", "save", "save-every", "keep", "export", "profile", "json"}
+
 // runOf is the run that flags of train make. What it writes is the localiser's to say.
 func runOf(flags string) (run.Spec, error) {
 	var f trainFlags
@@ -112,7 +115,7 @@ func runOf(flags string) (run.Spec, error) {
 	if rest := c.Flags().Args(); len(rest) > 0 {
 		return run.Spec{}, fmt.Errorf("%q: must be flags of train", rest[0])
 	}
-	for _, name := range []string{"trace", "level", "trace-ranks", "trace-steps", "dump", "save", "save-every", "keep", "export", "profile", "json"} {
+	for _, name := range ownOutputs {
 		if c.Flags().Changed(name) {
 			return run.Spec{}, fmt.Errorf("--%s: localize says what its runs write", name)
 		}

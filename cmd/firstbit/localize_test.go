@@ -63,3 +63,31 @@ func TestLocalizeRefuses(t *testing.T) {
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
 }
+
+func TestExtract(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "wq.json")
+	code, out, stderr := firstbit(t, "extract", "layers.3.mlp.w1", "--preset", "pico", "--steps", "3", "--step", "2", "-o", file, "--inject", "flip@layers.3.mlp.w1 step=2 elem=5 bit=3")
+	require.Zero(t, code, stderr)
+	require.Contains(t, out, "fwd layers.3.mlp.w1 of step 2, kernel matmul")
+	code, out, _ = firstbit(t, "extract", "--rerun", file)
+	require.Equal(t, exitDifferent, code)
+	require.Contains(t, out, "y[5]: kept ")
+	require.Contains(t, out, "1 of 512 elements differ")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"layers.3.mlp.w1"}, "CALL and --output FILE must be given"},
+		{[]string{"layers.3.mlp.w9", "--preset", "pico", "-o", file + "2"}, "nearest layers.3.mlp.w"},
+		{[]string{"layers.3.mlp.w1", "--preset", "pico", "--steps", "2", "--step", "3", "-o", file + "2"}, "--step 3: must be from 1 to 2"},
+		{[]string{"layers.3.mlp.w1", "--preset", "pico", "--phase", "foo", "-o", file + "2"}, `--phase "foo"`},
+		{[]string{"layers.3.mlp.w1", "--preset", "pico", "--trace", "x", "-o", file + "2"}, "--trace: extract writes the Call alone"},
+		{[]string{"--rerun", file, "x"}, "exclude it"},
+		{[]string{"--rerun", file + "2"}, "no such file"},
+	} {
+		code, out, stderr := firstbit(t, append([]string{"extract"}, c.args...)...)
+		require.Equal(t, exitBad, code, "%v %s", c.args, out)
+		require.Contains(t, stderr, c.want)
+		require.NoFileExists(t, file+"2")
+	}
+}

@@ -85,7 +85,7 @@ func command() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return checkFlags(c) }
-	root.AddCommand(listCommand(), reproduceCommand(), trainCommand(), diffCommand(), localizeCommand(), treeCommand(), revealCommand(), fixturesCommand(), verifyCommand(),
+	root.AddCommand(listCommand(), reproduceCommand(), trainCommand(), diffCommand(), localizeCommand(), extractCommand(), treeCommand(), revealCommand(), fixturesCommand(), verifyCommand(),
 		checkpointCommand(), versionCommand())
 	return root
 }

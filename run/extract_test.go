@@ -1,0 +1,79 @@
+package run
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/parallel"
+	"firstbit/train"
+)
+
+// A Call runs by itself with the bits that it had in its run, whatever it is: products, kernels that choose, updates in place, draws, batches,
+// collectives on all ranks. With a fault in the run it came from it has other bits: those of the kernel.
+func TestExtractedCallsRunByThemselves(t *testing.T) {
+	for _, c := range []struct {
+		site   Site
+		layout string
+		change func(*Spec)
+		ranks  int
+		differ bool
+	}{
+		{Site{"layers.1.attn.wq", "fwd", 3, 0}, "", nil, 1, false},
+		{Site{"layers.2.moe.experts.w2.dx", "bwd", 2, 0}, "", func(s *Spec) { s.Recipe = "fast" }, 1, false},
+		{Site{"layers.2.moe.experts.w1.grad", "bwd", 2, 1}, "", func(s *Spec) { s.Config.Micro = 2 }, 1, false},
+		{Site{"layers.0.ssm.scan", "fwd", 2, 0}, "", func(s *Spec) { s.Plans = []string{"*.ssm.scan steps:arrival"} }, 1, false},
+		{Site{"layers.0.dropout.mask", "fwd", 2, 0}, "", func(s *Spec) { s.Config.Model.Dropout = 0.1 }, 1, false},
+		{Site{"batch", "fwd", 3, 0}, "", nil, 1, false},
+		{Site{"optim.embed.w", "opt", 2, 0}, "", nil, 1, false},
+		{Site{"grads.bucket.0", "opt", 2, 0}, "dp=2", func(s *Spec) { s.Recipe = "fast" }, 2, false},
+		{Site{"layers.2.moe.dispatch.a2a", "fwd", 2, 0}, "dp=2,ep=2", nil, 2, false},
+		{Site{"layers.1.attn.wq", "fwd", 2, 0}, "", func(s *Spec) { s.Faults = []string{"flip@layers.1.attn.wq step=2 elem=77 bit=3"} }, 1, true},
+	} {
+		s := Spec{Config: train.Tiny()}
+		s.Config.Steps = 3
+		if c.layout != "" {
+			var err error
+			s.Layout, err = parallel.ParseLayout(c.layout)
+			require.NoError(t, err)
+		}
+		if c.change != nil {
+			c.change(&s)
+		}
+		x, err := Extract(s, c.site, 0)
+		require.NoError(t, err, c.site)
+		require.Len(t, x.Ranks, c.ranks)
+		path := filepath.Join(t.TempDir(), "call.json")
+		require.NoError(t, x.Write(path))
+		again, err := ReadExtracted(path)
+		require.NoError(t, err)
+		differences, err := again.Rerun()
+		require.NoError(t, err, c.site)
+		if !c.differ {
+			require.Empty(t, differences, c.site)
+			x.Ranks[0].Out[0].Data[0] ^= 1
+			differences, err = x.Rerun()
+			require.NoError(t, err)
+			require.Len(t, differences, 1, "a bit that was not written is seen")
+			require.Equal(t, 1, differences[0].Count)
+			continue
+		}
+		require.Len(t, differences, 1)
+		require.Equal(t, []int{77, 1}, []int{differences[0].Element, differences[0].Count})
+	}
+}
+
+func TestExtractRefuses(t *testing.T) {
+	s := Spec{Config: train.Tiny()}
+	_, err := Extract(s, Site{"layers.1.attn.wqq", "fwd", 1, 0}, 0)
+	require.ErrorContains(t, err, "nearest layers.1.attn.wq")
+	x, err := Extract(s, Site{"layers.1.attn.wq", "fwd", 1, 0}, 0)
+	require.NoError(t, err)
+	x.Ranks[0].In[0].Shape = []int{3}
+	_, err = x.Rerun()
+	require.ErrorContains(t, err, "must be 12, those of shape [3]")
+	x.Ranks[0].In[0].Dtype = "fp33"
+	_, err = x.Rerun()
+	require.ErrorContains(t, err, "fp33")
+}
