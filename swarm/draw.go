@@ -1,0 +1,215 @@
+package swarm
+
+import (
+	"fmt"
+	"strings"
+
+	"firstbit/lowp"
+	"firstbit/parallel"
+	"firstbit/rng"
+	"firstbit/trace"
+	"firstbit/train"
+)
+
+// die draws whatever a case consists of.
+type die struct{ *rng.Stream }
+
+func one[T any](d die, of []T) T { return of[d.Intn(len(of))] }
+
+// chance is true in so many of a hundred cases.
+func (d die) chance(percent int) bool { return d.Intn(100) < percent }
+
+func (d die) letters(n int) (s string) {
+	for range n {
+		s += string("M*-E"[d.Intn(4)])
+	}
+	return s
+}
+
+// needs are what a kind of fault cannot do without.
+type needs struct {
+	recomputes bool // a mask is drawn again
+	quantised  bool
+	arrives    bool // a plan may depend on arrival
+	ranks      bool // more than one
+	steps      int  // at least
+	streams    bool // some random stream decides bits
+}
+
+const maxWorlds = 1000
+
+// world draws what both runs of a case are, until they can be.
+func (d die) world(n needs) Case {
+	for range maxWorlds {
+		c := d.anyWorld(n)
+		if possible(&c, n) {
+			return c
+		}
+	}
+	panic("swarm: no case of the kind is possible")
+}
+
+func possible(c *Case, n needs) bool {
+	s, err := c.spec(nil, nil)
+	if err != nil {
+		return false
+	}
+	if s.Layout.World() > maxRanks || n.ranks && s.Layout.World() == 1 {
+		return false
+	}
+	return s.Check() == nil
+}
+
+const maxRanks = 16
+
+func (d die) anyWorld(n needs) Case {
+	var c Case
+	set := func(path string, value any) { c.Set = append(c.Set, fmt.Sprintf("%s=%v", path, value)) }
+	pattern := d.letters(1 + d.Intn(3))
+	if d.chance(15) {
+		pattern += "/" + d.letters(1)
+	}
+	l := d.layout(n)
+	micro := 1 + d.Intn(2)
+	if l.PP > 1 {
+		micro = l.PP * (1 + d.Intn(2))
+		for len(strings.Split(pattern, "/")[0]) < l.PP*l.VPP {
+			pattern = d.letters(1) + pattern
+		}
+	}
+	c.Layout = l.String()
+	set("model.pattern", pattern)
+	set("seed", d.Intn(1<<20))
+	set("steps", max(2+d.Intn(2), n.steps))
+	set("micro", micro)
+	set("batch", 1+d.Intn(2))
+	set("seq", []int{8, 16}[d.Intn(2)])
+	set("model.hidden", 32)
+	set("model.moe.experts", 8)
+	set("model.moe.hidden", 16)
+	set("model.ssm.heads", 4)
+	set("model.ssm.head_dim", 4)
+	set("model.ssm.state", 4)
+	set("model.ssm.groups", 4)
+	set("model.kv_heads", 4)
+	set("model.tied", d.chance(50))
+	c.Recipe = one(d, []string{"fixed", "fixed", "fast", "canonical"})
+	precision := one(d, []string{"fp32", "fp32", "bf16", "bf16", "fp8", "mxfp8", "nvfp4"})
+	if n.quantised {
+		precision = one(d, []string{"fp8", "mxfp8", "nvfp4"})
+	}
+	if precision != "fp32" && precision != "bf16" {
+		c.Recipe = one(d, []string{"fixed", "fast"})
+	}
+	set("precision", precision)
+	if precision == "fp8" && d.chance(50) {
+		set("quant.scaling", "delayed")
+	}
+	if c.Recipe == "canonical" {
+		set("model.moe.aux", "sequence")
+	}
+	if n.recomputes || d.chance(30) {
+		set("model.recompute", true)
+	}
+	if n.recomputes || n.streams || d.chance(30) {
+		set("model.dropout", 0.1)
+	}
+	if n.streams && d.chance(50) || d.chance(15) {
+		set("model.moe.jitter", 0.05)
+	}
+	if d.chance(40) {
+		set("cluster.overlap", true)
+	}
+	if d.chance(40) {
+		set("cluster.bucket", 500+d.Intn(2000))
+	}
+	return c
+}
+
+// layout draws extents of all axes, small worlds oftener than large ones.
+func (d die) layout(n needs) parallel.Layout {
+	l := parallel.Layout{}.Full()
+	axes := []*int{&l.DP, &l.TP, &l.PP, &l.CP, &l.EP, &l.ETP}
+	for range one(d, []int{0, 1, 1, 2, 2, 3, 4}) {
+		*one(d, axes) *= 2
+	}
+	if n.ranks && l.TP*l.CP*l.DP*l.PP == 1 {
+		*one(d, axes[:4]) = 2
+	}
+	if l.PP > 1 && d.chance(30) {
+		l.VPP = 2
+	}
+	if l.Check() != nil {
+		l.DP = max(l.DP, l.EP*l.ETP)
+	}
+	return l
+}
+
+// site is one Call in all its instances.
+type site struct{ at []*trace.Record }
+
+// sites are the Calls of a trace for which a condition holds, each of its records one instance, in the order in which they first come.
+func sites(t *trace.Trace, of func(*trace.Record) bool) (found []*site) {
+	type name struct{ phase, scope, name string }
+	known := map[name]*site{}
+	for i := range t.Ranks {
+		for j := range t.Ranks[i].Records {
+			r := &t.Ranks[i].Records[j]
+			if shows(r) || !of(r) {
+				continue
+			}
+			n := name{r.Phase, r.Scope, r.Name}
+			s := known[n]
+			if s == nil {
+				s = &site{}
+				known[n] = s
+				found = append(found, s)
+			}
+			s.at = append(s.at, r)
+		}
+	}
+	return found
+}
+
+// record draws a Call, and one of its instances; nil: there is none.
+func (d die) record(t *trace.Trace, of func(*trace.Record) bool) *trace.Record {
+	found := sites(t, of)
+	if len(found) == 0 {
+		return nil
+	}
+	return one(d, one(d, found).at)
+}
+
+// writes tells whether a fault of an output can act on a record: what it computes is written, and shown.
+func writes(r *trace.Record) bool {
+	return len(r.Out) > 0 && !r.View && len(r.Flags) == 0 && r.Kind != "load" && r.Kind != "recompute"
+}
+
+// in tells whether a record is of a step of the run.
+func inSteps(r *trace.Record) bool { return r.Phase != "init" && r.Phase != "load" && r.Iteration > 0 }
+
+// element draws a bit of an element of an output.
+func (d die) element(r *trace.Record) (out *trace.Sig, elem, bit int, ok bool) {
+	out = one(d, pointers(r.Out))
+	f, err := lowp.Parse(out.Dtype)
+	if err != nil || out.Numel == 0 {
+		return out, 0, 0, false
+	}
+	return out, d.Intn(out.Numel), d.Intn(f.Bits()), true
+}
+
+func pointers[T any](of []T) (p []*T) {
+	for i := range of {
+		p = append(p, &of[i])
+	}
+	return p
+}
+
+// steps is the number of steps of a case.
+func (c *Case) steps() int {
+	config, err := c.config(nil)
+	if err != nil {
+		return train.Pico().Steps
+	}
+	return config.Steps
+}

@@ -1,0 +1,236 @@
+package swarm
+
+import (
+	"slices"
+	"strings"
+
+	"firstbit/trace"
+)
+
+// ledger is two traces side by side, by key alone: what is equal in them and what is not, without a judgement on why. The answers are read
+// from it, so that they are not the localiser's.
+type ledger struct {
+	a, b   *trace.Trace
+	inA    map[trace.Key]*trace.Record
+	inB    map[trace.Key]*trace.Record
+	groups map[string][]int
+}
+
+func newLedger(a, b *trace.Trace) *ledger {
+	l := &ledger{a: a, b: b, inA: map[trace.Key]*trace.Record{}, inB: map[trace.Key]*trace.Record{}, groups: b.Run.Groups}
+	for _, side := range []struct {
+		of *trace.Trace
+		to map[trace.Key]*trace.Record
+	}{{a, l.inA}, {b, l.inB}} {
+		for i := range side.of.Ranks {
+			for j := range side.of.Ranks[i].Records {
+				r := &side.of.Ranks[i].Records[j]
+				side.to[r.Key()] = r
+			}
+		}
+	}
+	return l
+}
+
+// each visits the records of run B, rank by rank in their order, until told to stop with a rank.
+func (l *ledger) each(visit func(a, b *trace.Record) (next bool)) {
+	for i := range l.b.Ranks {
+		for j := range l.b.Ranks[i].Records {
+			b := &l.b.Ranks[i].Records[j]
+			if !visit(l.inA[b.Key()], b) {
+				break
+			}
+		}
+	}
+}
+
+func same(a, b []trace.Sig) bool {
+	return slices.EqualFunc(a, b, func(x, y trace.Sig) bool { return x.Name == y.Name && x.Digest == y.Digest })
+}
+
+// shows tells a record of a look at what others computed.
+func shows(r *trace.Record) bool {
+	return r.Kind == "metric" || r.Kind == "state" || r.Kind == "module"
+}
+
+// identical tells whether no bit differs that both runs have from a step on. Records that one run has alone count, but for those of a restore.
+func (l *ledger) identical(from int) bool {
+	equal := true
+	l.each(func(a, b *trace.Record) bool {
+		if b.Iteration >= from && b.Phase != "load" {
+			equal = equal && a != nil && same(a.Out, b.Out) && (len(a.In)*len(b.In) == 0 || same(a.In, b.In))
+		}
+		return equal
+	})
+	n := func(records map[trace.Key]*trace.Record) (n int) {
+		for k := range records { // a count: order reaches nothing
+			if k.Iteration >= from && k.Phase != "load" {
+				n++
+			}
+		}
+		return n
+	}
+	return equal && n(l.inA) == n(l.inB)
+}
+
+// wrote are the records that a fault acted on, and that wrote other bits though they read the same: on each rank the first.
+func (l *ledger) wrote(f *Fault) (at []*trace.Record) {
+	l.each(func(a, b *trace.Record) bool {
+		if a == nil || !f.acts(b) || shows(b) || same(a.Out, b.Out) || !l.readAlike(b) {
+			return true
+		}
+		at = append(at, b)
+		return false
+	})
+	return at
+}
+
+// readAlike tells whether a record read the same in both runs, and so did the others of a collective, or the sender.
+func (l *ledger) readAlike(b *trace.Record) bool {
+	if a := l.inA[b.Key()]; a == nil || !same(a.In, b.In) {
+		return false
+	}
+	if b.Kind != "collective" {
+		return true
+	}
+	for _, rank := range l.groups[b.Group] {
+		k := b.Key()
+		k.Rank = rank
+		if a, m := l.inA[k], l.inB[k]; a == nil || m == nil || !same(a.In, m.In) {
+			return false
+		}
+	}
+	return true
+}
+
+// reader is who first reads other bits than a Call of run B wrote, after it: a Call that computes, else what shows them.
+func (l *ledger) reader(f *Fault, wrote *trace.Record) *trace.Record {
+	from := wrote.Phase + " " + trace.Path(wrote.Scope, wrote.Name)
+	if len(wrote.Out) > 1 {
+		out := f.Out
+		if out == "" {
+			out = wrote.Out[0].Name
+		}
+		from += "#" + out
+	}
+	var computes, looks *trace.Record
+	l.each(func(a, b *trace.Record) bool {
+		switch {
+		case b.Rank != wrote.Rank || a == nil || b.Seq <= wrote.Seq || b.Kind == "module" || !l.other(a, b, from):
+		case shows(b):
+			if looks == nil {
+				looks = b
+			}
+		default:
+			computes = b
+			return false
+		}
+		return true
+	})
+	if computes != nil {
+		return computes
+	}
+	return looks
+}
+
+// other tells whether two records read other bits of a producer.
+func (l *ledger) other(a, b *trace.Record, from string) bool {
+	for i := range b.In {
+		in := &b.In[i]
+		if in.From != nil && *in.From == from && i < len(a.In) && a.In[i].Digest != in.Digest {
+			return true
+		}
+	}
+	return false
+}
+
+// shared are the records of run B that first read, on each rank, what one of two Calls in one memory wrote and the other overwrote, or that
+// overwrote what they were reading.
+func (l *ledger) shared(f *Fault) (at []*trace.Record) {
+	last := map[string]*trace.Record{} // by producer
+	rank := all
+	l.each(func(a, b *trace.Record) bool {
+		if b.Rank != rank {
+			rank = b.Rank
+			clear(last)
+		}
+		if a == nil || f.Rank != all && f.Rank != rank || shows(b) {
+			return true
+		}
+		path := trace.Path(b.Scope, b.Name)
+		mine := path == f.Name || path == f.With
+		for i := range b.In {
+			if in := &b.In[i]; in.From != nil && i < len(a.In) && a.In[i].Digest != in.Digest && l.kept(last, *in.From, f) {
+				at = append(at, b)
+				return false
+			}
+		}
+		if mine && same(a.In, b.In) && !same(a.Out, b.Out) && l.readAlike(b) {
+			at = append(at, b)
+			return false
+		}
+		if mine {
+			last[b.Phase+" "+path] = b
+		}
+		return true
+	})
+	return at
+}
+
+// kept tells whether an input comes from one of the two Calls of a shared memory, which wrote the same in both runs.
+func (l *ledger) kept(last map[string]*trace.Record, from string, f *Fault) bool {
+	from, _, _ = strings.Cut(from, "#")
+	_, path, _ := strings.Cut(from, " ")
+	if path != f.Name && path != f.With {
+		return false
+	}
+	b := last[from]
+	if b == nil { // in an earlier step than the trace, or a phase of it
+		return true
+	}
+	a := l.inA[b.Key()]
+	return a != nil && same(a.Out, b.Out)
+}
+
+// restored are the records that first read, on each rank of a fault, what a restore left otherwise: an input that nothing wrote since.
+func (l *ledger) restored(f *Fault, saved int) (at []*trace.Record) {
+	wrote, rank := map[string]bool{}, all
+	var looks *trace.Record
+	found := func() {
+		if looks != nil {
+			at = append(at, looks)
+			looks = nil
+		}
+	}
+	l.each(func(a, b *trace.Record) bool {
+		if b.Rank != rank {
+			found()
+			rank = b.Rank
+			clear(wrote)
+		}
+		if a == nil || b.Iteration <= saved || f.Rank != all && f.Rank != rank || b.Kind == "module" {
+			return true
+		}
+		for i := range b.In {
+			in := &b.In[i]
+			if i >= len(a.In) || a.In[i].Digest == in.Digest || in.From != nil && wrote[*in.From] {
+				continue
+			}
+			if shows(b) {
+				if looks == nil {
+					looks = b
+				}
+				break
+			}
+			at, looks = append(at, b), nil
+			return false
+		}
+		for i := range b.Out {
+			from := b.Phase + " " + trace.Path(b.Scope, b.Name)
+			wrote[from], wrote[from+"#"+b.Out[i].Name] = true, true
+		}
+		return true
+	})
+	found()
+	return at
+}

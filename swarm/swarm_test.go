@@ -1,0 +1,177 @@
+package swarm
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"firstbit/diff"
+	"firstbit/trace"
+)
+
+// slice runs a few cases of every kind.
+func slice(t *testing.T, o Options) *Result {
+	t.Helper()
+	o.Seed = 5
+	if o.N == 0 {
+		o.N = dealt()
+	}
+	if o.Localise == nil {
+		o.Localise = Diff
+	}
+	r, err := Run(context.Background(), o)
+	require.NoError(t, err)
+	return r
+}
+
+// What diff says of a case of each kind is right.
+func TestDiffNamesWhatWasBroken(t *testing.T) {
+	r := slice(t, Options{})
+	for _, m := range r.Missed {
+		t.Errorf("%s\n said %s\nright %s\n--replay '%s'", m.Kind, m.Said, strings.Join(m.Right, "\n      "), m.Replay)
+	}
+	require.Equal(t, []float64{1, 1, 1}, []float64{r.Precision, r.Recall, r.Class})
+	require.Zero(t, r.FalseAlarms)
+	require.Len(t, r.Kinds, len(kinds))
+}
+
+// A localiser that names another Call has nothing right, one that finds nothing has no recall, one that always abstains neither, and one that
+// finds what is not there raises alarms.
+func TestWrongLocalisersScoreNothing(t *testing.T) {
+	score := func(change func(*diff.Report)) *Result {
+		return slice(t, Options{N: dealt(), Localise: func(a, b *trace.Trace) (*diff.Report, error) {
+			r, err := Diff(a, b)
+			if err == nil {
+				change(r)
+			}
+			return r, err
+		}})
+	}
+	faulty := 0
+	for _, k := range kinds {
+		if !k.outside && k.name != "clean" {
+			faulty += int(k.share)
+		}
+	}
+	wrong := score(func(r *diff.Report) {
+		if r.First != nil {
+			r.First.Name += "x"
+		}
+	})
+	require.Zero(t, wrong.Precision)
+	require.Zero(t, wrong.Recall)
+	require.Zero(t, wrong.Class)
+	require.GreaterOrEqual(t, len(wrong.Missed), faulty)
+	blind := score(func(r *diff.Report) { *r = diff.Report{Identical: true} })
+	require.Zero(t, blind.Recall)
+	require.Equal(t, 1.0, blind.Precision, "what names nothing names nothing wrong")
+	require.Zero(t, blind.FalseAlarms)
+	mute := score(func(r *diff.Report) {
+		if r.First != nil {
+			r.First.Verdict = "narrow"
+		}
+	})
+	require.Zero(t, mute.Recall)
+	class := "hardware"
+	alarmed := score(func(r *diff.Report) {
+		if r.Identical {
+			*r = diff.Report{First: &diff.Finding{Verdict: "origin"}, Class: &class}
+		}
+	})
+	require.GreaterOrEqual(t, alarmed.FalseAlarms, int(kindOf("clean").share))
+}
+
+// dealt is so many cases that each kind comes as often as its share.
+func dealt() (n int) {
+	for _, k := range kinds {
+		n += int(k.share)
+	}
+	return n
+}
+
+// The same cases come out whoever runs them, in shards or at once, on however many processors. Shards are put together once each.
+func TestShardsAreTheSwarm(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	const n = 6
+	miss := Options{N: n, Localise: func(a, b *trace.Trace) (*diff.Report, error) { return &diff.Report{Identical: true}, nil }}
+	whole := slice(t, miss)
+	require.Len(t, whole.Missed, n)
+	runtime.GOMAXPROCS(1)
+	var parts []*Result
+	for shard := range 3 {
+		o := miss
+		o.Shard, o.Shards = 2-shard, 3
+		r := slice(t, o)
+		require.Equal(t, n/3, r.N)
+		require.False(t, r.Complete())
+		text, err := json.Marshal(r)
+		require.NoError(t, err)
+		parts = append(parts, &Result{})
+		require.NoError(t, json.Unmarshal(text, parts[shard]))
+	}
+	two, err := Merge(parts[:2])
+	require.NoError(t, err)
+	require.False(t, two.Complete())
+	merged, err := Merge(parts)
+	require.NoError(t, err)
+	require.True(t, merged.Complete())
+	require.Equal(t, whole, merged)
+	_, err = Merge([]*Result{parts[0], parts[1], parts[0]})
+	require.ErrorContains(t, err, "are in two shards")
+	parts[0].Seed++
+	_, err = Merge(parts)
+	require.ErrorContains(t, err, "must be of one swarm")
+}
+
+// Every kind is at least 3 % of a swarm.
+func TestEveryKindIsDealt(t *testing.T) {
+	for _, k := range kinds {
+		require.GreaterOrEqual(t, float64(k.share)/float64(dealt()), 0.03, k.name)
+	}
+}
+
+// A miss is shrunk to what it is missed with, and its line runs it again.
+func TestMissesShrink(t *testing.T) {
+	wrong := func(a, b *trace.Trace) (*diff.Report, error) {
+		r, err := Diff(a, b)
+		if err == nil && r.First != nil && strings.Contains(r.First.Path(), "attn") {
+			r.First.Name = "w"
+		}
+		return r, err
+	}
+	c := Case{Kind: "flip", Set: []string{"model.pattern=-*E", "steps=3", "model.dropout=0.1", "cluster.overlap=true"}, Layout: "dp=2,tp=2", Recipe: "fast",
+		Faults: []Fault{{Kind: "flip", Text: "flip@layers.1.attn.wk step=2 elem=7 bit=3", Name: "layers.1.attn.wk", Phase: "fwd", Step: 2}}}
+	o := Options{Localise: wrong}
+	b := &bench{}
+	defer b.close()
+	found := drawn{Case: c, trial: b.try(&c, wrong)}
+	require.NoError(t, found.err)
+	require.False(t, found.right)
+	o.shrink(b, &found)
+	require.Equal(t, []string{"model.pattern=-*", "steps=2"}, found.Set)
+	require.Equal(t, "dp=1", found.Layout)
+	require.Empty(t, found.Recipe)
+	parsed, err := Parse(found.Text())
+	require.NoError(t, err)
+	require.Equal(t, found.Case, *parsed)
+	again, err := parsed.Again(wrong)
+	require.NoError(t, err)
+	require.False(t, again.OK)
+	again, err = parsed.Again(Diff)
+	require.NoError(t, err)
+	require.True(t, again.OK, again.Said)
+	require.Equal(t, []string{"origin/hardware at fwd layers.1.attn.wk, rank 0 step 2 microbatch 0"}, again.Right)
+}
+
+// A case that cannot be is refused in a line.
+func TestParseRefuses(t *testing.T) {
+	for text, want := range map[string]string{`{`: "", `{"kind":"x"}`: "kind: ", `{"kind":"flip","layout":"dp=x"}`: "layout", `{"kind":"flip","set":["y=1"]}`: "no field",
+		`{"kind":"flip","colour":1}`: "colour"} {
+		_, err := Parse(text)
+		require.ErrorContains(t, err, want)
+	}
+}
