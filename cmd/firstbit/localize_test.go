@@ -72,7 +72,7 @@ func TestExtract(t *testing.T) {
 	code, out, _ = firstbit(t, "extract", "--rerun", file)
 	require.Equal(t, exitDifferent, code)
 	require.Contains(t, out, "y[5]: kept ")
-	require.Contains(t, out, "1 of 512 elements differ")
+	require.Contains(t, out, "1 of 1536 elements differ")
 	for _, c := range []struct {
 		args []string
 		want string
