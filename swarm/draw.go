@@ -130,7 +130,7 @@ func (d die) anyWorld(n needs) Case {
 func (d die) layout(n needs) parallel.Layout {
 	l := parallel.Layout{}.Full()
 	axes := []*int{&l.DP, &l.TP, &l.PP, &l.CP, &l.EP, &l.ETP}
-	for range one(d, []int{0, 1, 1, 2, 2, 3, 4}) {
+	for range one(d, []int{0, 0, 1, 1, 1, 2, 2, 3, 4}) {
 		*one(d, axes) *= 2
 	}
 	if n.ranks && l.TP*l.CP*l.DP*l.PP == 1 {

@@ -8,15 +8,12 @@ import (
 	"firstbit/parallel"
 )
 
-// mostTries bounds what shrinking one case runs.
-const mostTries = 60
-
 // shrink takes away from a missed case whatever it is still missed without, in the same way.
 func (o *Options) shrink(b *bench, found *drawn) {
 	verdict := firstWord(found.said)
 	tries := 0
 	smaller := func(c Case) bool {
-		if tries++; tries > mostTries || !runs(&c) {
+		if tries++; tries > o.Shrink || !runs(&c) {
 			return false
 		}
 		t := b.try(&c, o.Localise)
@@ -26,7 +23,7 @@ func (o *Options) shrink(b *bench, found *drawn) {
 		found.Case, found.trial = c, t
 		return true
 	}
-	for again := true; again && tries <= mostTries; {
+	for again := true; again && tries <= o.Shrink; {
 		again = false
 		for _, c := range found.Case.smaller() {
 			if smaller(c) {

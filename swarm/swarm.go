@@ -22,6 +22,7 @@ type Options struct {
 	Shards   int    // of so many; 0: one
 	Kind     string // of all cases; empty: every kind in turn
 	Localise Localiser
+	Shrink   int    // a miss is run so often with less, to find what it is missed with
 	Done     func() // after every case; nil: nobody counts
 }
 

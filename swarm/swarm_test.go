@@ -39,50 +39,45 @@ func TestDiffNamesWhatWasBroken(t *testing.T) {
 	require.Len(t, r.Kinds, len(kinds))
 }
 
-// A localiser that names another Call has nothing right, one that finds nothing has no recall, one that always abstains neither, and one that
-// finds what is not there raises alarms.
+// A localiser that names another Call has nothing right, one that finds nothing or abstains has no recall, and one that finds what is not there
+// raises alarms.
 func TestWrongLocalisersScoreNothing(t *testing.T) {
-	score := func(change func(*diff.Report)) *Result {
-		return slice(t, Options{N: dealt(), Localise: func(a, b *trace.Trace) (*diff.Report, error) {
+	score := func(kind string, change func(*diff.Report)) *Result {
+		const n = 4
+		r := slice(t, Options{N: n, Kind: kind, Localise: func(a, b *trace.Trace) (*diff.Report, error) {
 			r, err := Diff(a, b)
 			if err == nil {
 				change(r)
 			}
 			return r, err
 		}})
+		require.Len(t, r.Missed, n-r.Kinds[kind].Right)
+		return r
 	}
-	faulty := 0
-	for _, k := range kinds {
-		if !k.outside && k.name != "clean" {
-			faulty += int(k.share)
-		}
+	wrong := score("flip", func(r *diff.Report) { r.First.Name += "x" })
+	require.Equal(t, []float64{0, 0, 0}, []float64{wrong.Precision, wrong.Recall, wrong.Class})
+	for name, change := range map[string]func(f *diff.Finding){"rank": func(f *diff.Finding) { f.Rank++ }, "step": func(f *diff.Finding) { f.Iteration++ },
+		"microbatch": func(f *diff.Finding) { f.Microbatch++ }, "phase": func(f *diff.Finding) { f.Phase = "x" }} {
+		require.Zero(t, score("flip", func(r *diff.Report) { change(r.First) }).Recall, name)
 	}
-	wrong := score(func(r *diff.Report) {
-		if r.First != nil {
-			r.First.Name += "x"
-		}
-	})
-	require.Zero(t, wrong.Precision)
-	require.Zero(t, wrong.Recall)
-	require.Zero(t, wrong.Class)
-	require.GreaterOrEqual(t, len(wrong.Missed), faulty)
-	blind := score(func(r *diff.Report) { *r = diff.Report{Identical: true} })
-	require.Zero(t, blind.Recall)
-	require.Equal(t, 1.0, blind.Precision, "what names nothing names nothing wrong")
-	require.Zero(t, blind.FalseAlarms)
-	mute := score(func(r *diff.Report) {
-		if r.First != nil {
-			r.First.Verdict = "narrow"
-		}
-	})
-	require.Zero(t, mute.Recall)
-	class := "hardware"
-	alarmed := score(func(r *diff.Report) {
-		if r.Identical {
-			*r = diff.Report{First: &diff.Finding{Verdict: "origin"}, Class: &class}
-		}
-	})
-	require.GreaterOrEqual(t, alarmed.FalseAlarms, int(kindOf("clean").share))
+	for name, change := range map[string]func(r *diff.Report){"class": func(r *diff.Report) { *r.Class = "tuner" }, "no class": func(r *diff.Report) { r.Class = nil },
+		"verdict": func(r *diff.Report) { r.First.Verdict = "memory" }} {
+		r := score("flip", change)
+		require.Equal(t, []float64{1, 1, 0}, []float64{r.Precision, r.Recall, r.Class}, name)
+	}
+	blind := score("flip", func(r *diff.Report) { *r = diff.Report{Identical: true} })
+	require.Equal(t, []float64{1, 0, 0}, []float64{blind.Precision, blind.Recall, blind.Class}, "what names nothing names nothing wrong")
+	mute := score("flip", func(r *diff.Report) { r.First.Verdict = "narrow" })
+	require.Equal(t, []float64{1, 0, 0}, []float64{mute.Precision, mute.Recall, mute.Class})
+	require.Equal(t, 4, mute.Kinds["flip"].Abstained)
+	for _, kind := range []string{"clean", "distorted", "untraced", "outside"} {
+		alarmed := score(kind, func(r *diff.Report) {
+			r.Identical, r.First = false, &diff.Finding{Verdict: "origin", Name: "x"}
+		})
+		require.Zero(t, alarmed.Precision, kind)
+		require.Zero(t, alarmed.Kinds[kind].Right, kind)
+		require.Equal(t, kind == "clean", alarmed.FalseAlarms == 4, kind)
+	}
 }
 
 // dealt is so many cases that each kind comes as often as its share.
@@ -145,7 +140,7 @@ func TestMissesShrink(t *testing.T) {
 	}
 	c := Case{Kind: "flip", Set: []string{"model.pattern=-*E", "steps=3", "model.dropout=0.1", "cluster.overlap=true"}, Layout: "dp=2,tp=2", Recipe: "fast",
 		Faults: []Fault{{Kind: "flip", Text: "flip@layers.1.attn.wk step=2 elem=7 bit=3", Name: "layers.1.attn.wk", Phase: "fwd", Step: 2}}}
-	o := Options{Localise: wrong}
+	o := Options{Localise: wrong, Shrink: 60}
 	b := &bench{}
 	defer b.close()
 	found := drawn{Case: c, trial: b.try(&c, wrong)}

@@ -63,8 +63,11 @@ precision is how much of what is named is right, by Call, rank, step, microbatch
 verdict and class besides. What is missed is shrunk to the fewest settings that miss it, and printed in a line for --replay.
 `
 
+// shrinkTries bounds what shrinking one miss runs: half a minute, where a case takes a second.
+const shrinkTries = 60
+
 func (f *swarmFlags) options() (o swarm.Options, err error) {
-	o = swarm.Options{Seed: f.seed, N: f.n, Kind: f.kind, Localise: swarm.Diff}
+	o = swarm.Options{Seed: f.seed, N: f.n, Kind: f.kind, Localise: swarm.Diff, Shrink: shrinkTries}
 	if f.n < 1 || f.n > 1<<24 {
 		return o, fmt.Errorf("--n %d: must be from 1 to %d", f.n, 1<<24)
 	}
