@@ -7,12 +7,13 @@ cd "$(dirname "$0")/.."
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-go test ./kernel -run '^$' -bench '(MatMul(NN|NT|TN|Blocked64|Perm)|Tile4x2|SSD|SSDNaive|SSDBackward|CausalConv|GatedNorm)$' -count 3 -benchtime 0.5s | tee "$dir/kernel"
+{ go test ./kernel -run '^$' -bench '(MatMul(NN|NT|TN|Blocked64|Perm)|Tile4x2)$' -count 3 -benchtime 0.5s
+  go test ./ssm -run '^$' -bench '(SSD|SSDNaive|SSDBackward|CausalConv|GatedNorm)$' -count 3 -benchtime 0.5s; } | tee "$dir/kernel"
 go test ./device -run '^$' -bench 'Door/4_idle' -benchmem -count 3 | tee "$dir/device"
 go test ./run -run '^$' -bench 'Step' -benchmem -count 3 -benchtime 2s | tee "$dir/step"
 go test ./run -run '^$' -bench '^BenchmarkRanks$' -benchtime 40x -count 3 | tee "$dir/ranks"
 go test ./run -run '^$' -bench 'EightRanks' -benchtime 3x -count 5 | tee "$dir/eight"
-go test ./kernel -run '^$' -cpu 1 -bench 'Quantise' -count 3 -benchtime 0.3s | tee "$dir/quantise"
+go test ./quant -run '^$' -cpu 1 -bench 'Quantise' -count 3 -benchtime 0.3s | tee "$dir/quantise"
 go test ./checkpoint -run '^$' -bench 'Save|Restore' -count 3 | tee "$dir/checkpoint"
 go test ./run -run '^$' -bench 'Tracing' -benchtime 10x -count 3 | tee "$dir/tracing"
 

@@ -22,7 +22,7 @@ go -C scripts/asm vet .
 staticcheck scripts/asm
 go -C scripts/asm run . -check
 
-CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./kernel ./parallel ./optim ./train ./trace ./run ./experiments
+CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./nn ./quant ./kernel ./parallel ./optim ./train ./trace ./run ./experiments
 
 # A run of each parallelism.
 CGO_ENABLED=1 go run -race ./cmd/firstbit verify modules --layout dp=8,ep=4 --layout tp=2,cp=2 --layout pp=2,vpp=2 --layout dp=2,tp=2,pp=2,ep=2
