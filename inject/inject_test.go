@@ -65,7 +65,7 @@ func TestFaultsPrint(t *testing.T) {
 		require.NotEmpty(t, f.Noun())
 	}
 	require.Equal(t, "repeat@GLOB [n=N]: a Call runs N more times", strings.Split(documented[5].Syntax, ": what")[0])
-	require.Equal(t, "order@GLOB NAME=VALUE …: sets items of the plan: reductions to an ORDER, choices to a value", documented[2].Syntax)
+	require.Equal(t, "order@GLOB NAME=VALUE …: sets items of the plan: reductions to an ORDER, choices to a value; in restores too", documented[2].Syntax)
 	require.True(t, strings.HasPrefix(Where(), "KIND@GLOB [step=SET] [micro=M] [phase=P] [rank=R] [tp=I] [dp=I] [pp=I] [cp=I] [ep=I] …: "), Where())
 }
 

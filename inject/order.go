@@ -10,7 +10,7 @@ import (
 )
 
 var orderKind = &kind{Name: "order", noun: "Call", phase: tune.EveryPhase, Example: "order@*.dprob tiles=arrival sched=dynamic step=3-",
-	does: "sets items of the plan: reductions to an ORDER, choices to a value",
+	does: "sets items of the plan: reductions to an ORDER, choices to a value; in restores too",
 	make: func(s *Selector) (action, []field) {
 		o := &order{}
 		return o, []field{{Key: tune.Key{Name: "NAME", Value: "VALUE …", Text: func() string { return strings.Join(o.words, " ") }}, must: true, others: o.take}}
