@@ -27,6 +27,7 @@ type Case struct {
 	Steps     string      `json:"steps,omitempty"` // that are traced; empty: all
 	ScheduleA uint64      `json:"schedule_a,omitempty"`
 	Saved     int         `json:"saved,omitempty"` // run B continues after this step; 0: it begins
+	Every     bool        `json:"every,omitempty"` // the earlier steps are saved too
 	Whole     bool        `json:"whole,omitempty"` // and run A never stopped; else it continues too
 	Alone     bool        `json:"alone,omitempty"` // run B's trace is all there is
 	SetB      []string    `json:"set_b,omitempty"`
@@ -111,6 +112,14 @@ func (c *Case) spec(more []string, faults []Fault) (s run.Spec, err error) {
 	return s, err
 }
 
+// every is after how many steps a run saves.
+func (c *Case) every() int {
+	if c.Every {
+		return 1
+	}
+	return c.Saved
+}
+
 // Commands run the case by hand.
 func (c *Case) Commands() string {
 	line := func(dir string, more []string, steps string, schedule uint64, faults []Fault, rest ...string) string {
@@ -140,7 +149,7 @@ func (c *Case) Commands() string {
 	if c.StepsB != "" {
 		stepsB = c.StepsB
 	}
-	saved, resume := fmt.Sprintf("--save ck --save-every %d", c.Saved), fmt.Sprintf("--resume ck/step%06d", c.Saved)
+	saved, resume := fmt.Sprintf("--save ck --save-every %d", c.every()), fmt.Sprintf("--resume ck/step%06d", c.Saved)
 	diff := "firstbit diff a b"
 	if c.Alone {
 		diff = "firstbit diff b"
@@ -207,7 +216,7 @@ func (b *bench) healthy(c *Case) error {
 			}
 		}
 		b.runs++
-		s.Save = run.Save{Dir: filepath.Join(b.dir, fmt.Sprint(b.runs)), Every: c.Saved}
+		s.Save = run.Save{Dir: filepath.Join(b.dir, fmt.Sprint(b.runs)), Every: c.every()}
 		b.saved = filepath.Join(s.Save.Dir, fmt.Sprintf("step%06d", c.Saved))
 	}
 	if c.Saved > 0 && !c.Whole {

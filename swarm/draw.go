@@ -30,7 +30,6 @@ func (d die) letters(n int) (s string) {
 type needs struct {
 	recomputes bool // a mask is drawn again
 	quantised  bool
-	arrives    bool // a plan may depend on arrival
 	ranks      bool // more than one
 	steps      int  // at least
 	streams    bool // some random stream decides bits

@@ -91,7 +91,7 @@ func (b *bench) try(c *Case, localise Localiser) (t trial) {
 	}
 	l := newLedger(p.a, p.b)
 	from := 0
-	if c.Saved > 0 {
+	if c.Saved > 0 && c.Whole { // what comes before, and the restore, one of them has alone
 		from = c.Saved + 1
 	}
 	equal := l.identical(from)

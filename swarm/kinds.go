@@ -44,23 +44,32 @@ var kinds []*kind
 
 func init() { // the table refers to functions that look into it
 	kinds = []*kind{
-		{name: "flip", share: 2, draw: flips(""), answers: written("hardware")},
-		{name: "rest", share: 2, draw: flips(" at=rest"), answers: atRest},
+		{name: "flip", share: 1, draw: flips(""), answers: written("hardware")},
+		{name: "rest", share: 1, draw: flips(" at=rest"), answers: atRest},
+		{name: "set", share: 1, draw: values, answers: written("hardware")},
+		{name: "drop", share: 1, draw: drops, answers: written("hardware")},
+		{name: "unwritten", share: 1, draw: unwritten, answers: written("hardware")},
+		{name: "repeat", share: 1, draw: repeats, answers: written("hardware")},
+		{name: "stale", share: 1, draw: stale, answers: written("hardware")},
+		{name: "early", share: 1, draw: reads("early"), answers: read},
+		{name: "late", share: 1, draw: reads("late"), answers: read},
 		{name: "order", share: 1, draw: orders, answers: written("tuner")},
-		{name: "arrival", share: 1, needs: needs{arrives: true}, draw: arrivals, answers: arrived},
+		{name: "arrival", share: 1, draw: arrivals, answers: arrived},
 		{name: "alias", share: 1, draw: aliases, answers: aliased},
 		{name: "live", share: 1, needs: needs{recomputes: true}, draw: lives, answers: written("state")},
 		{name: "rebuild", share: 1, needs: needs{quantised: true}, draw: rebuilds, answers: written("hardware")},
-		{name: "drop", share: 1, draw: restores("drop", states, ""), answers: restored},
-		{name: "set", share: 1, draw: sets, answers: restored},
-		{name: "copy", share: 1, needs: needs{ranks: true}, draw: copies, answers: restored},
-		{name: "seed", share: 1, needs: needs{streams: true}, draw: restores("seed", streams, " when=after"), answers: disturbed("seed")},
-		{name: "draw", share: 1, needs: needs{streams: true}, draw: restores("draw", streams, " when=after"), answers: disturbed("iterator")},
+		{name: "draw", share: 1, needs: needs{streams: true}, draw: moves("draw"), answers: moved("iterator")},
+		{name: "seed", share: 1, needs: needs{streams: true}, draw: moves("seed"), answers: moved("seed")},
+		{name: "load.drop", share: 1, draw: restores("drop", states, ""), answers: restored},
+		{name: "load.set", share: 1, draw: sets, answers: restored},
+		{name: "load.copy", share: 1, needs: needs{steps: 3}, draw: copies, answers: restored},
+		{name: "load.draw", share: 1, needs: needs{streams: true}, draw: restores("draw", streams, " when=after"), answers: disturbed("iterator")},
+		{name: "load.seed", share: 1, needs: needs{streams: true}, draw: restores("seed", streams, " when=after"), answers: disturbed("seed")},
 		{name: "alone", share: 1, draw: alone, answers: aloneAnswers},
 		{name: "two", share: 1, draw: pairs, answers: nil},
-		{name: "outside", share: 1, needs: needs{steps: 3}, draw: earlier, answers: beforeWindow, mute: true, outside: true},
-		{name: "untraced", share: 1, needs: needs{ranks: true}, draw: elsewhere, answers: onlyMute, mute: true, outside: true},
-		{name: "distorted", share: 2, draw: distorts, answers: throughDistortion, mute: true, outside: true},
+		{name: "outside", share: 1, needs: needs{steps: 3}, draw: earlier, mute: true, outside: true},
+		{name: "untraced", share: 1, needs: needs{ranks: true}, draw: elsewhere, mute: true, outside: true},
+		{name: "distorted", share: 3, draw: distorts, answers: throughDistortion, mute: true, outside: true},
 		{name: "clean", share: 3, draw: cleans},
 	}
 }
@@ -138,8 +147,176 @@ func (d die) flip(t *trace.Trace, when string, of func(*trace.Record) bool) (f F
 	f = at("flip", r)
 	out, elem, bit, ok := d.element(r)
 	f.Out = out.Name
-	f.text(" step=%d rank=%d micro=%d phase=%s out=%s elem=%d bit=%d%s", f.Step, f.Rank, f.Micro, f.Phase, f.Out, elem, bit, when)
-	return f, ok
+	if !ok {
+		return f, false
+	}
+	bits := fmt.Sprintf("bit=%d", bit)
+	if d.chance(20) {
+		bits = fmt.Sprintf("mask=%x", 1<<bit|1<<d.Intn(bit+1))
+	}
+	if d.chance(20) {
+		bits += fmt.Sprintf(" stuck=%d", d.Intn(2))
+	}
+	f.here(" out=%s %s %s%s", f.Out, d.elements(out, elem), bits, when)
+	return f, true
+}
+
+// here ends the text with where the fault is.
+func (f *Fault) here(format string, a ...any) {
+	f.text(" step=%d rank=%d micro=%d phase=%s%s", f.Step, f.Rank, f.Micro, f.Phase, fmt.Sprintf(format, a...))
+}
+
+// elements are an element of an output, or more of them.
+func (d die) elements(out *trace.Sig, elem int) string {
+	switch {
+	case d.chance(10) && len(out.Shape) > 0:
+		return fmt.Sprintf("row=%d", d.Intn(out.Shape[0]))
+	case d.chance(10) && elem > 0:
+		return fmt.Sprintf("elem=%d count=%d stride=%d", elem%2, 1+(out.Numel-1-elem%2)/elem, elem)
+	}
+	return fmt.Sprintf("elem=%d", elem)
+}
+
+// values draws a value that is written over an output.
+func values(d die, c *Case, b *bench) bool {
+	r := d.record(b.a, writes)
+	if r == nil || r.Iteration == 0 {
+		return false
+	}
+	f := at("set", r)
+	out, elem, _, ok := d.element(r)
+	value := one(d, []string{"0", "1", "-1.5", "1e30", "nan", "inf", "-inf"})
+	if out.Dtype == "int32" {
+		value = fmt.Sprint(d.Intn(3))
+	}
+	f.Out = out.Name
+	f.here(" value=%s out=%s %s", value, f.Out, d.elements(out, elem))
+	c.Faults = []Fault{f}
+	return ok
+}
+
+// call draws one instance of a Call for a fault, of those that hold.
+func (d die) call(kind string, c *Case, b *bench, of func(*trace.Record) bool) (f *Fault, r *trace.Record) {
+	r = d.record(b.a, func(r *trace.Record) bool { return writes(r) && inSteps(r) && of(r) })
+	if r == nil {
+		return nil, nil
+	}
+	c.Faults = []Fault{at(kind, r)}
+	return &c.Faults[0], r
+}
+
+func anyCall(*trace.Record) bool { return true }
+
+// drops draws a Call that does not run, or a rank's part of a collective that is missing.
+func drops(d die, c *Case, b *bench) bool {
+	f, r := d.call("drop", c, b, anyCall)
+	if r == nil {
+		return false
+	}
+	f.here("")
+	if r.Kind == "collective" { // the others get what they get without it, and nothing tells whose part it is
+		f.Rank = all
+	}
+	return true
+}
+
+// unwritten draws rows of an output that are not written.
+func unwritten(d die, c *Case, b *bench) bool {
+	f, r := d.call("unwritten", c, b, anyCall)
+	if r == nil {
+		return false
+	}
+	out, _, _, ok := d.element(r)
+	rows := 1
+	if len(out.Shape) > 0 {
+		rows = out.Shape[0]
+	}
+	if !ok || rows == 0 {
+		return false
+	}
+	lo := d.Intn(rows)
+	f.here(" out=%s rows=%d-%d", out.Name, lo, lo+d.Intn(rows-lo))
+	return true
+}
+
+// repeats draws a Call that runs more than once: a collective on all of its ranks.
+func repeats(d die, c *Case, b *bench) bool {
+	f, r := d.call("repeat", c, b, func(r *trace.Record) bool { return r.Kind != "p2p" })
+	if r == nil {
+		return false
+	}
+	if r.Kind == "collective" {
+		f.Rank = all
+		f.text(" step=%d micro=%d phase=%s n=%d", f.Step, f.Micro, f.Phase, 1+d.Intn(2))
+	} else {
+		f.here(" n=%d", 1+d.Intn(2))
+	}
+	return true
+}
+
+// stale draws a Call whose output is that of an earlier step.
+func stale(d die, c *Case, b *bench) bool {
+	f, r := d.call("copy", c, b, func(r *trace.Record) bool { return r.Iteration > 1 })
+	if r == nil {
+		return false
+	}
+	f.here(" from-step=%d", 1+d.Intn(f.Step-1))
+	return true
+}
+
+// reads draws a Call that reads before, or after, it may.
+func reads(kind string) func(d die, c *Case, b *bench) bool {
+	return func(d die, c *Case, b *bench) bool {
+		f, r := d.call(kind, c, b, func(r *trace.Record) bool {
+			return len(r.In) > 0 && !r.In[0].Scalar && (kind == "early" || r.Kind != "collective" && r.Kind != "p2p")
+		})
+		if r == nil {
+			return false
+		}
+		f.here("")
+		return true
+	}
+}
+
+// read is right where a Call read other bits than were written.
+func read(c *Case, l *ledger) (answers []Answer) {
+	l.each(func(a, b *trace.Record) bool {
+		if a != nil && c.Faults[0].acts(b) && !shows(b) && !same(a.In, b.In) {
+			answers = append(answers, answer("memory", "memory", b))
+		}
+		return true
+	})
+	return answers
+}
+
+// moves draws a random stream that is moved, or seeded again, before a phase of a microbatch.
+func moves(kind string) func(d die, c *Case, b *bench) bool {
+	return func(d die, c *Case, b *bench) bool {
+		r := d.record(b.a, func(r *trace.Record) bool { return r.Kind == "draw" && inSteps(r) && len(streamOf(b.a, r)) > 0 })
+		if r == nil {
+			return false
+		}
+		f := at(kind, r)
+		f.Name = one(d, streamOf(b.a, r))
+		f.here("")
+		c.Faults = []Fault{f}
+		return true
+	}
+}
+
+// streamOf are the names of the random streams of a record's rank.
+func streamOf(t *trace.Trace, r *trace.Record) (names []string) {
+	for _, s := range held(t) {
+		if s.Rank == r.Rank && streams(s) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// moved is right where a record that run B has alone moves a stream.
+func moved(scope string) func(c *Case, l *ledger) []Answer {
+	return func(c *Case, l *ledger) []Answer { return answersOf("origin", "state", l.added(scope, &c.Faults[0])) }
 }
 
 func atRest(c *Case, l *ledger) (answers []Answer) { return l.firstReader(&c.Faults[0]) }
@@ -253,7 +430,7 @@ func aliases(d die, c *Case, b *bench) bool {
 }
 
 func aliased(c *Case, l *ledger) []Answer {
-	return answersOf("memory", "memory", l.shared(&c.Faults[0]))
+	return answersOf("memory", "memory", l.shared(&c.Faults[0], true))
 }
 
 // lives draws a mask that a recomputation draws from the stream as it stands.

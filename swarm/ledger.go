@@ -53,24 +53,28 @@ func shows(r *trace.Record) bool {
 	return r.Kind == "metric" || r.Kind == "state" || r.Kind == "module"
 }
 
-// identical tells whether no bit differs that both runs have from a step on. Records that one run has alone count, but for those of a restore.
+// identical tells whether no bit differs from a step on. Records that one run has alone count, but for those that faults add to move a stream.
 func (l *ledger) identical(from int) bool {
-	equal := true
+	equal, added := true, 0
 	l.each(func(a, b *trace.Record) bool {
-		if b.Iteration >= from && b.Phase != "load" {
+		if a == nil && (b.Scope == "iterator" || b.Scope == "seed") {
+			added++
+			return true
+		}
+		if b.Iteration >= from {
 			equal = equal && a != nil && same(a.Out, b.Out) && (len(a.In)*len(b.In) == 0 || same(a.In, b.In))
 		}
 		return equal
 	})
 	n := func(records map[trace.Key]*trace.Record) (n int) {
 		for k := range records { // a count: order reaches nothing
-			if k.Iteration >= from && k.Phase != "load" {
+			if k.Iteration >= from {
 				n++
 			}
 		}
 		return n
 	}
-	return equal && n(l.inA) == n(l.inB)
+	return equal && n(l.inA) == n(l.inB)-added
 }
 
 // wrote are the records that a fault acted on, and that wrote other bits though they read the same: on each rank the first.
@@ -144,9 +148,9 @@ func (l *ledger) other(a, b *trace.Record, from string) bool {
 	return false
 }
 
-// shared are the records of run B that first read, on each rank, what one of two Calls in one memory wrote and the other overwrote, or that
-// overwrote what they were reading.
-func (l *ledger) shared(f *Fault) (at []*trace.Record) {
+// shared are the records of run B that first read, on each rank, what one of two Calls in one memory wrote and the other overwrote, or, if that
+// counts, that overwrote what they were reading.
+func (l *ledger) shared(f *Fault, inPlace bool) (at []*trace.Record) {
 	last := map[string]*trace.Record{} // by producer
 	rank := all
 	l.each(func(a, b *trace.Record) bool {
@@ -165,7 +169,7 @@ func (l *ledger) shared(f *Fault) (at []*trace.Record) {
 				return false
 			}
 		}
-		if mine && same(a.In, b.In) && !same(a.Out, b.Out) && l.readAlike(b) {
+		if inPlace && mine && same(a.In, b.In) && !same(a.Out, b.Out) && l.readAlike(b) {
 			at = append(at, b)
 			return false
 		}

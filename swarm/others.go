@@ -16,11 +16,16 @@ func alone(d die, c *Case, b *bench) bool {
 	return flips(" at=rest")(d, c, b)
 }
 
+// aloneAnswers leaves out a Call that overwrote what it was reading: one trace does not tell whether that is meant, and shows who reads it next.
 func aloneAnswers(c *Case, l *ledger) []Answer {
-	if c.Faults[0].Kind == "alias" {
-		return aliased(c, l)
+	if c.Faults[0].Kind != "alias" {
+		return atRest(c, l)
 	}
-	return atRest(c, l)
+	readers := answersOf("memory", "memory", l.shared(&c.Faults[0], false))
+	if len(readers) == 0 {
+		return nil
+	}
+	return append(readers, aliased(c, l)...)
 }
 
 // pairs draws two faults of one bit each.
@@ -98,10 +103,6 @@ func earlier(d die, c *Case, b *bench) bool {
 	return true
 }
 
-func beforeWindow(_ *Case, l *ledger) (answers []Answer) { return nil }
-
-func onlyMute(*Case, *ledger) []Answer { return nil }
-
 // elsewhere draws a fault on a rank that is not traced.
 func elsewhere(d die, c *Case, b *bench) bool {
 	ok := flips(one(d, []string{"", " at=rest"}))(d, c, b)
@@ -138,6 +139,9 @@ func cleans(d die, c *Case, b *bench) bool {
 		}
 		c.ScheduleB = 1 + uint64(d.Intn(1000))
 	case 4:
+		if c.Recipe == "fast" { // what is recomputed arrives in another order than in the forward
+			return false
+		}
 		c.Alone = true
 	default:
 		if c.Recipe == "fast" || slices.Contains(c.Set, "cluster.overlap=true") {

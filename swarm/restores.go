@@ -96,7 +96,12 @@ func copies(d die, c *Case, b *bench) bool {
 	if err != nil {
 		return false
 	}
-	f.text(" from=%d%s", d.Intn(s.Layout.World()), rank)
+	from := fmt.Sprintf("from-rank=%d", d.Intn(s.Layout.World()))
+	if c.Saved > 1 && d.chance(60) {
+		from = fmt.Sprintf("from-step=%d", 1+d.Intn(c.Saved-1))
+		c.Every = true
+	}
+	f.text(" %s%s", from, rank)
 	c.Faults = []Fault{f}
 	return true
 }
@@ -124,14 +129,19 @@ func disturbed(scope string) func(c *Case, l *ledger) []Answer {
 		if c.Whole {
 			return answersOf("restore", "state", l.restored(&f, c.Saved))
 		}
-		f.Name = trace.Path(scope, f.Name)
-		var at []*trace.Record
-		l.each(func(a, b *trace.Record) bool {
-			if a == nil && f.acts(b) {
-				at = append(at, b)
-			}
-			return true
-		})
-		return answersOf("restore", "state", at)
+		return answersOf("restore", "state", l.added(scope, &f))
 	}
+}
+
+// added are the records of run B alone that a fault adds to a scope.
+func (l *ledger) added(scope string, f *Fault) (at []*trace.Record) {
+	mine := *f
+	mine.Name = trace.Path(scope, f.Name)
+	l.each(func(a, b *trace.Record) bool {
+		if a == nil && mine.acts(b) {
+			at = append(at, b)
+		}
+		return true
+	})
+	return at
 }
