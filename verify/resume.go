@@ -9,8 +9,10 @@ import (
 
 	"firstbit/checkpoint"
 	"firstbit/device"
+	"firstbit/diff"
 	"firstbit/parallel"
 	"firstbit/run"
+	"firstbit/trace"
 	"firstbit/train"
 )
 
@@ -37,7 +39,7 @@ type resumeCell struct {
 
 // The cells of Resume: every layout in every precision, of models that between them have every kind of state.
 var (
-	resumeLayouts    = []string{"dp=1", "dp=4", "tp=2,pp=2,ep=2"}
+	resumeLayouts    = []string{"dp=1", "dp=4", "tp=2,pp=2,ep=2", "pp=2,vpp=2"}
 	resumePrecisions = []string{"fp32", "bf16", "fp8", "mxfp8", "nvfp4"}
 )
 
@@ -46,7 +48,7 @@ func resumeCells() (cells []resumeCell) {
 	noise.Model.Pattern, noise.Model.Dropout, noise.Model.MoE.Jitter, noise.Model.Recompute = "M*E-E", 0.1, 0.05, true
 	noise.Micro = 2
 	mtp := train.Tiny()
-	mtp.Model.MTP.Depths = 2
+	mtp.Model.MTP.Depths, mtp.Micro = 2, 2
 	for _, text := range resumeLayouts {
 		l, err := parallel.ParseLayout(text)
 		if err != nil {
@@ -103,6 +105,7 @@ func (r resumeCell) verify(runner Runner, faults []string) (Cell, error) {
 	whole := filepath.Join(dir, "whole")
 	s := r.Spec
 	s.Save = run.Save{Dir: whole, Every: 1}
+	s.Trace = r.lastStep(dir, "whole-trace")
 	want, err := runner(s, runtime.NumCPU())
 	if err != nil {
 		return cell, err
@@ -113,11 +116,18 @@ func (r resumeCell) verify(runner Runner, faults []string) (Cell, error) {
 		s.Faults, s.Schedule = faults, device.Schedule{Seed: uint64(after)}
 		s.Resume = filepath.Join(whole, fmt.Sprintf("step%06d", after))
 		s.Save = run.Save{Dir: filepath.Join(dir, fmt.Sprint(after)), Every: 1}
+		traced := after == r.Config.Steps-1
+		if traced {
+			s.Trace = r.lastStep(dir, "trace")
+		}
 		got, err := runner(s, 1+after%3)
 		if err != nil {
 			return cell, err
 		}
 		why, err := continues(want[after:], got, whole, s.Save.Dir)
+		if err == nil && why == "" && traced {
+			why, err = sameTraces(filepath.Join(dir, "whole-trace"), s.Trace.Dir)
+		}
 		if err != nil {
 			return cell, err
 		}
@@ -128,6 +138,30 @@ func (r resumeCell) verify(runner Runner, faults []string) (Cell, error) {
 	}
 	cell.OK = cell.Why == nil
 	return cell, nil
+}
+
+// lastStep has every Call of the last step traced.
+func (r resumeCell) lastStep(dir, name string) trace.Options {
+	last := r.Config.Steps
+	return trace.Options{Dir: filepath.Join(dir, name), Level: trace.Op, Steps: trace.Set{{Lo: last, Hi: last}}}
+}
+
+// sameTraces says in which Call two runs that left the same bits read or wrote others; empty: in none. What a Call keeps of before and
+// does not say that it reads shows here.
+func sameTraces(whole, resumed string) (string, error) {
+	a, err := trace.Open(whole)
+	if err != nil {
+		return "", err
+	}
+	b, err := trace.Open(resumed)
+	if err != nil {
+		return "", err
+	}
+	r, err := diff.Compare(a, b)
+	if err != nil || r.Identical {
+		return "", err
+	}
+	return fmt.Sprintf("traces of step %d: %s at %s, %s: %s", r.First.Iteration, r.First.Verdict, r.First.Path(), r.First.Phase, strings.Join(r.Evidence, "; ")), nil
 }
 
 // continues says where the steps and checkpoints of a run that was stopped first differ from those of one that was not; empty:

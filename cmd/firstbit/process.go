@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"firstbit/run"
+	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/verify"
 )
@@ -47,6 +48,9 @@ func trainInProcess(ctx context.Context, s run.Spec, procs int) ([]train.Result,
 	}
 	if s.Resume != "" {
 		args = append(args, "--resume", s.Resume)
+	}
+	if t := s.Trace; t.Level > trace.Off {
+		args = append(args, "--trace", t.Dir, "--level", t.Level.String(), "--trace-steps", t.Steps.String())
 	}
 	for _, f := range s.Faults {
 		args = append(args, "--inject", f)
