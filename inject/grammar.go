@@ -66,7 +66,7 @@ func Where() string {
 	for _, f := range (&Selector{}).fields() {
 		words = append(words, "["+f.Name+"="+f.Value+"]")
 	}
-	return "KIND@GLOB " + strings.Join(words, " ") + " …: where a fault of any kind acts; all that is not given is meant, but of initialisation and of restores nothing unless phase=init or phase=load"
+	return "KIND@GLOB " + strings.Join(words, " ") + " …: where a fault of any kind acts: everywhere in the steps where nothing is given; on initialisation and restores with phase=init and phase=load"
 }
 
 func (k *kind) selector(glob string) *Selector {

@@ -188,6 +188,11 @@ func changes(f *Fault) int {
 func FuzzParse(f *testing.F) {
 	for _, k := range Kinds() {
 		f.Add(k.Example)
+		f.Add(k.Example + " step=1,3- micro=1 phase=opt rank=2 tp=0 dp=1 pp=0 cp=0 ep=1")
+	}
+	for _, more := range []string{"flip@x mask=f0 stuck=0 row=1 elem=2 count=3 stride=4 out=y at=rest", "set@x value=-inf row=3", "unwritten@x rows=1-2,5- out=y", "copy@x from=1 from-step=2 out=z",
+		"order@x micro=arrival micro=1", "early@x in=a", "draw@x when=before"} {
+		f.Add(more)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		if fault, err := Parse(s); err == nil {

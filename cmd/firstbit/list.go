@@ -21,7 +21,7 @@ func listCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		out := c.OutOrStdout()
 		if asJSON {
-			return printJSON(out, map[string]any{"causes": experiments.Causes(), "faults": inject.Kinds()})
+			return printJSON(out, map[string]any{"causes": experiments.Causes(), "faults": inject.Kinds(), "where": inject.Where()})
 		}
 		if faults {
 			fmt.Fprintln(out, inject.Where())
