@@ -109,7 +109,7 @@ func (l *ledger) readAlike(b *trace.Record) bool {
 
 // reader is who first reads other bits than a Call of run B wrote, after it: a Call that computes, else what shows them.
 func (l *ledger) reader(f *Fault, wrote *trace.Record) *trace.Record {
-	from := wrote.Phase + " " + trace.Path(wrote.Scope, wrote.Name)
+	from := producer(wrote)
 	if len(wrote.Out) > 1 {
 		out := f.Out
 		if out == "" {
@@ -174,7 +174,7 @@ func (l *ledger) shared(f *Fault, inPlace bool) (at []*trace.Record) {
 			return false
 		}
 		if mine {
-			last[b.Phase+" "+path] = b
+			last[producer(b)] = b
 		}
 		return true
 	})
@@ -230,7 +230,7 @@ func (l *ledger) restored(f *Fault, saved int) (at []*trace.Record) {
 			return false
 		}
 		for i := range b.Out {
-			from := b.Phase + " " + trace.Path(b.Scope, b.Name)
+			from := producer(b)
 			wrote[from], wrote[from+"#"+b.Out[i].Name] = true, true
 		}
 		return true
