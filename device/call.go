@@ -24,6 +24,9 @@ type Kernel struct {
 	// Sharded names the reduction that tensor parallelism cuts into equal runs of leaves; empty: none is.
 	Sharded string
 
+	// ByToken: what it writes has a row for each token that the rank has, or an entry for each sequence.
+	ByToken bool
+
 	In, Scalars, Out ArgNames // what a Call reads and writes
 
 	Parts []Part      // recorded apart at kernel level, such as epilogues
@@ -97,12 +100,15 @@ type Call struct {
 	Peer    string
 	Flags   Flags
 	View    bool
-	Shards  int // how many ranks the Kernel's Sharded reduction is cut over, of which this Call adds one part
+	Shards  int // how many ranks add a part each of what this Call's outputs are sums of; the Kernel's Sharded reduction is cut over them
 	Library string
 	Probe   func(Partial) // nil unless watched at kernel level
 
 	// State is the piece of the run's state that the Call shows or restores; nil: it is another Call.
 	State *state.Item
+
+	// Weight is where that lies in the whole whose gradient the Call accumulates, or which it updates; nil: it is another Call.
+	Weight *state.Place
 
 	// Whole is the memory in which lie the tensors that a collective adds or gathers as one; nil: it has one of them.
 	Whole *Tensor
@@ -179,6 +185,9 @@ func (c *Call) Update(name string, t *Tensor) {
 	}
 	c.Out = c.give(c.Out, name, t)
 }
+
+// Columns says which of how many equal parts of its columns the rank has; parts 0: the scope cuts none.
+func (c *Call) Columns() (part, parts int) { return c.dev.part, c.dev.parts }
 
 // Key is a hash of the Call's phase and path.
 func (c *Call) Key() uint64 { return c.key }

@@ -27,7 +27,11 @@ type Device struct {
 	views []*Device
 	calls [phases]map[string]*Call
 	lanes []*Device
+	columns
 }
+
+// columns is which of how many equal parts of its columns a rank has of what a scope computes.
+type columns struct{ part, parts int }
 
 type rank struct {
 	at       Coord
@@ -111,6 +115,10 @@ func (d *Device) Lane(i int) *Device {
 	}
 	return d.lanes[i-1]
 }
+
+// CutColumns says that tensor parallelism cuts the columns of what the Calls of this view compute of all the rank's tokens: which part the
+// rank has, of how many. Traces tell by it where in the whole an output lies.
+func (d *Device) CutColumns(part, parts int) { d.columns = columns{part, parts} }
 
 // Scope is the module path of the view.
 func (d *Device) Scope() string { return d.scope }

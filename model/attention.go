@@ -27,11 +27,11 @@ type Attention struct {
 }
 
 var (
-	attention = &device.Kernel{Name: "attention", In: device.Names("q k v"), Scalars: device.Names("batch heads kv_heads first?"),
+	attention = &device.Kernel{Name: "attention", ByToken: true, In: device.Names("q k v"), Scalars: device.Names("batch heads kv_heads first?"),
 		Out:   device.Names("o probs"),
 		Fixed: reduce.MustPlan("p:seq/fp32; keys:seq/fp32"),
 		Run:   device.Width(runAttention[float32], runAttention[float64])}
-	attentionBackward = &device.Kernel{Name: "attention.bwd", In: device.Names("do q k v probs"), Scalars: device.Names("batch heads kv_heads first?"),
+	attentionBackward = &device.Kernel{Name: "attention.bwd", ByToken: true, In: device.Names("do q k v probs"), Scalars: device.Names("batch heads kv_heads first?"),
 		Out:       device.Names("dq dk dv"),
 		Fixed:     reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
 		Fast:      reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4,arrival)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
@@ -41,6 +41,7 @@ var (
 
 // Forward is the layer.
 func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
+	dev.CutColumns(a.TP.Index, a.TP.Size())
 	a.x = a.TP.Gather(dev, "x.gather", x, 1)
 	a.q = nn.Fprop(a.x, a.Wq).Run(dev, "wq")
 	a.k = a.CP.Gather(dev, "k.gather", nn.Fprop(a.x, a.Wk).Run(dev, "wk"), a.Shape.B)

@@ -23,7 +23,7 @@ type Embedding struct {
 var (
 	localIDsKernel = &device.Kernel{Name: "local_ids", In: device.Names("ids"), Scalars: device.Names("first"), Out: device.Names("y"),
 		Run: runLocalIDs}
-	embedding = &device.Kernel{Name: "embedding", In: device.Names("w ids"), Out: device.Names("y"),
+	embedding = &device.Kernel{Name: "embedding", ByToken: true, In: device.Names("w ids"), Out: device.Names("y"),
 		Run: device.Width(runEmbedding[float32], runEmbedding[float64])}
 	embeddingBackwardKernel = &device.Kernel{Name: "embedding.bwd", In: device.Names("dy ids"), Out: device.Names("dw"),
 		Fixed: reduce.MustPlan("tokens:seq/fp32; cut=present|all"),
@@ -33,8 +33,10 @@ var (
 
 // Forward looks the ids up. Each row is on one rank and absent from the others.
 func (e *Embedding) Forward(dev *device.Device, ids *device.Tensor) *device.Tensor {
+	dev.CutColumns(e.TP.Index, e.TP.Size())
 	e.ids = e.local(dev, ids)
 	c := dev.Open("embed", embedding)
+	c.Shards = e.TP.Size()
 	c.Read("w", e.W.W)
 	c.Read("ids", e.ids)
 	y := c.Write("y", nn.PartialFormat(e.W.W.Format, e.TP.Size()), ids.Len(), e.W.W.Cols())

@@ -23,10 +23,10 @@ type Head struct {
 }
 
 var (
-	crossEntropyKernel = &device.Kernel{Name: "cross_entropy", In: device.Names("logits targets"), Out: device.Names("loss lse"),
+	crossEntropyKernel = &device.Kernel{Name: "cross_entropy", ByToken: true, In: device.Names("logits targets"), Out: device.Names("loss lse"),
 		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
 		Run: device.Width(runLoss[float32], runLoss[float64])}
-	crossEntropyBackwardKernel = &device.Kernel{Name: "cross_entropy.bwd", In: device.Names("logits lse targets"),
+	crossEntropyBackwardKernel = &device.Kernel{Name: "cross_entropy.bwd", ByToken: true, In: device.Names("logits lse targets"),
 		Scalars: device.Names("scale first?"), Out: device.Names("dlogits"),
 		Run: device.Width(runLossBackward[float32], runLossBackward[float64])}
 	sumKernel = &device.Kernel{Name: "sum", In: device.Names("loss"), Out: device.Names("sum"),
@@ -35,16 +35,17 @@ var (
 	// The cross-entropy in pieces between which ranks with parts of the vocabulary meet.
 	rowMaxKernel = &device.Kernel{Name: "row_max", In: device.Names("logits"), Out: device.Names("max"),
 		Run: device.Width(runRowMax[float32], runRowMax[float64])}
-	crossEntropyPartKernel = &device.Kernel{Name: "cross_entropy.part", In: device.Names("logits max targets"), Scalars: device.Names("first?"),
+	crossEntropyPartKernel = &device.Kernel{Name: "cross_entropy.part", ByToken: true, In: device.Names("logits max targets"), Scalars: device.Names("first?"),
 		Out:   device.Names("sum target"),
 		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
 		Run: device.Width(runLossPart[float32], runLossPart[float64])}
-	crossEntropyJoinKernel = &device.Kernel{Name: "cross_entropy.join", In: device.Names("max sum target targets"), Out: device.Names("loss lse"),
+	crossEntropyJoinKernel = &device.Kernel{Name: "cross_entropy.join", ByToken: true, In: device.Names("max sum target targets"), Out: device.Names("loss lse"),
 		Run: device.Width(runLossJoin[float32], runLossJoin[float64])}
 )
 
 // Forward returns the sum of the tokens' losses, in nats.
 func (h *Head) Forward(dev *device.Device, x, targets *device.Tensor) *device.Tensor {
+	dev.CutColumns(h.TP.Index, h.TP.Size())
 	h.x, h.targets = h.TP.Gather(dev, "logits.gather", x, 1), targets
 	f := nn.MasterFormat(x.Format)
 	h.logits = nn.Multiply(nn.NT, h.x, h.W.W).In(f).Run(dev, "logits") // (rows,V/tp)

@@ -18,14 +18,15 @@ type MLP struct {
 }
 
 var (
-	relu2 = &device.Kernel{Name: "relu2", In: device.Names("x"), Out: device.Names("y"),
+	relu2 = &device.Kernel{Name: "relu2", ByToken: true, In: device.Names("x"), Out: device.Names("y"),
 		Run: device.Width(runReLU2[float32], runReLU2[float64])}
-	relu2Backward = &device.Kernel{Name: "relu2.bwd", In: device.Names("dy x"), Out: device.Names("dx"),
+	relu2Backward = &device.Kernel{Name: "relu2.bwd", ByToken: true, In: device.Names("dy x"), Out: device.Names("dx"),
 		Run: device.Width(runReLU2Backward[float32], runReLU2Backward[float64])}
 )
 
 // Forward is the layer.
 func (m *MLP) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
+	dev.CutColumns(m.TP.Index, m.TP.Size())
 	m.x = m.TP.Gather(dev, "x.gather", x, 1) // (rows,D)
 	m.h = nn.Fprop(m.x, m.W1).Run(dev, "w1") // (rows,F/tp)
 	c := dev.Open("act", relu2)

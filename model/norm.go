@@ -16,10 +16,10 @@ type RMSNorm struct {
 }
 
 var (
-	rmsnorm = &device.Kernel{Name: "rmsnorm", In: device.Names("x w"), Scalars: device.Names("eps"), Out: device.Names("y rstd"),
+	rmsnorm = &device.Kernel{Name: "rmsnorm", ByToken: true, In: device.Names("x w"), Scalars: device.Names("eps"), Out: device.Names("y rstd"),
 		Fixed: reduce.MustPlan("d:seq/fp32"),
 		Run:   device.Width(runNorm[float32], runNorm[float64])}
-	rmsnormBackward = &device.Kernel{Name: "rmsnorm.bwd", In: device.Names("dy x w rstd"), Out: device.Names("dx"),
+	rmsnormBackward = &device.Kernel{Name: "rmsnorm.bwd", ByToken: true, In: device.Names("dy x w rstd"), Out: device.Names("dx"),
 		Fixed: reduce.MustPlan("d:seq/fp32"),
 		Run:   device.Width(runNormBackward[float32], runNormBackward[float64])}
 	rmsnormWeight = &device.Kernel{Name: "rmsnorm.wgrad", In: device.Names("dy x rstd"), Out: device.Names("dw"),

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	shareKernel = &device.Kernel{Name: "prob_share", In: device.Names("scores"), Out: device.Names("share"),
+	shareKernel = &device.Kernel{Name: "prob_share", ByToken: true, In: device.Names("scores"), Out: device.Names("share"),
 		Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run:   device.Width(runShare[float32], runShare[float64])}
 	countsKernel = &device.Kernel{Name: "counts", In: device.Names("index"), Out: device.Names("counts"), Run: runCounts}
@@ -23,7 +23,7 @@ var (
 		Fixed:  reduce.MustPlan("experts:seq/fp32; tokens:seq/fp32; coeff=sum|token"),
 		Tokens: "tokens", Canonical: reduce.MustPlan("coeff=token"),
 		Run: device.Width(runZ[float32], runZ[float64])}
-	topkUnbiased = &device.Kernel{Name: "topk", In: device.Names("scores"), Scalars: device.Names("k"), Out: device.Names("index"),
+	topkUnbiased = &device.Kernel{Name: "topk", ByToken: true, In: device.Names("scores"), Scalars: device.Names("k"), Out: device.Names("index"),
 		Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
 		Run: device.Width(runTopKUnbiased[float32], runTopKUnbiased[float64])}
 )

@@ -11,10 +11,10 @@ var (
 	groupScoresKernel = &device.Kernel{Name: "group_scores", In: device.Names("scores bias"), Scalars: device.Names("top"), Out: device.Names("sums"),
 		Fixed: reduce.MustPlan("group:seq/fp32"),
 		Run:   device.Width(runGroupScores[float32], runGroupScores[float64])}
-	topkGroups = &device.Kernel{Name: "topk", In: device.Names("scores"), Scalars: device.Names("k"), Out: device.Names("index"),
+	topkGroups = &device.Kernel{Name: "topk", ByToken: true, In: device.Names("scores"), Scalars: device.Names("k"), Out: device.Names("index"),
 		Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
 		Run: device.Width(runTopKUnbiased[float32], runTopKUnbiased[float64])}
-	topkOfGroups = &device.Kernel{Name: "topk", In: device.Names("scores bias kept"), Scalars: device.Names("k groups"), Out: device.Names("index"),
+	topkOfGroups = &device.Kernel{Name: "topk", ByToken: true, In: device.Names("scores bias kept"), Scalars: device.Names("k groups"), Out: device.Names("index"),
 		Fixed: topkKernel.Fixed, Fast: topkKernel.Fast,
 		Run: device.Width(runTopKOfGroups[float32], runTopKOfGroups[float64])}
 )

@@ -56,12 +56,12 @@ var (
 	permuteKernel = &device.Kernel{Name: "permute", In: device.Names("index"), Out: device.Names("order inverse offsets"), Run: runPermute}
 	dispatchRows  = &device.Kernel{Name: "dispatch", In: device.Names("x order"), Scalars: device.Names("k"), Out: device.Names("rows"),
 		Run: device.Width(runDispatch[float32], runDispatch[float64])}
-	combineKernel = &device.Kernel{Name: "combine", In: device.Names("rows inverse"), Scalars: device.Names("k"), Out: device.Names("y"),
+	combineKernel = &device.Kernel{Name: "combine", ByToken: true, In: device.Names("rows inverse"), Scalars: device.Names("k"), Out: device.Names("y"),
 		Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Fast:  reduce.MustPlan("slots:arrival/fp32"), Run: device.Width(runCombine[float32], runCombine[float64])}
 	probRows = &device.Kernel{Name: "prob.permute", In: device.Names("p order"), Out: device.Names("p"),
 		Run: device.Width(runProbRows[float32], runProbRows[float64])}
-	probSlots = &device.Kernel{Name: "prob.unpermute", In: device.Names("p order"), Out: device.Names("p"),
+	probSlots = &device.Kernel{Name: "prob.unpermute", ByToken: true, In: device.Names("p order"), Out: device.Names("p"),
 		Run: device.Width(runProbRows[float32], runProbRows[float64])}
 )
 

@@ -39,17 +39,17 @@ type Router struct {
 }
 
 var (
-	sigmoidKernel = &device.Kernel{Name: "sigmoid", In: device.Names("logits"), Out: device.Names("scores"),
+	sigmoidKernel = &device.Kernel{Name: "sigmoid", ByToken: true, In: device.Names("logits"), Out: device.Names("scores"),
 		Run: device.Width(runSigmoid[float32], runSigmoid[float64])}
-	softmaxKernel = &device.Kernel{Name: "softmax", In: device.Names("logits"), Out: device.Names("scores"),
+	softmaxKernel = &device.Kernel{Name: "softmax", ByToken: true, In: device.Names("logits"), Out: device.Names("scores"),
 		Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run:   device.Width(runSoftmax[float32], runSoftmax[float64])}
-	topkKernel = &device.Kernel{Name: "topk", In: device.Names("scores bias"), Scalars: device.Names("k"), Out: device.Names("index"),
+	topkKernel = &device.Kernel{Name: "topk", ByToken: true, In: device.Names("scores bias"), Scalars: device.Names("k"), Out: device.Names("index"),
 		Fixed: reduce.MustPlan("fused=false|true; tie=native|low; slots=value|index; sort=false|true"),
 		Fast:  reduce.MustPlan("fused=true|false; tie=native|low; slots=value|index; sort=false|true"), Run: device.Width(runTopK[float32], runTopK[float64])}
-	gatherKernel = &device.Kernel{Name: "gather", In: device.Names("scores index"), Out: device.Names("chosen"),
+	gatherKernel = &device.Kernel{Name: "gather", ByToken: true, In: device.Names("scores index"), Out: device.Names("chosen"),
 		Run: device.Width(runGather[float32], runGather[float64])}
-	normalizeKernel = &device.Kernel{Name: "normalize", In: device.Names("chosen"), Scalars: device.Names("scaling normalized"),
+	normalizeKernel = &device.Kernel{Name: "normalize", ByToken: true, In: device.Names("chosen"), Scalars: device.Names("scaling normalized"),
 		Out:   device.Names("prob sum"),
 		Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run:   device.Width(runNormalize[float32], runNormalize[float64])}
@@ -57,6 +57,7 @@ var (
 
 // Forward routes x.
 func (r *Router) Forward(dev *device.Device, x *device.Tensor) (index, prob *device.Tensor) {
+	dev.CutColumns(0, 1) // every rank computes all experts' columns
 	r.x = x
 	format := nn.MasterFormat(x.Format)
 	if r.RouterDtype == "bf16" && format != lowp.FP64 {

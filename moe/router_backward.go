@@ -8,24 +8,24 @@ import (
 )
 
 var (
-	normalizeBackwardKernel = &device.Kernel{Name: "normalize.bwd", In: device.Names("dprob chosen sum"), Scalars: device.Names("scaling normalized"),
+	normalizeBackwardKernel = &device.Kernel{Name: "normalize.bwd", ByToken: true, In: device.Names("dprob chosen sum"), Scalars: device.Names("scaling normalized"),
 		Out:   device.Names("dchosen"),
 		Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run:   device.Width(runNormalizeBackward[float32], runNormalizeBackward[float64])}
-	scatterKernel = &device.Kernel{Name: "gather.bwd", In: device.Names("dchosen index"), Out: device.Names("dscores"),
+	scatterKernel = &device.Kernel{Name: "gather.bwd", ByToken: true, In: device.Names("dchosen index"), Out: device.Names("dscores"),
 		Run: device.Width(runScatter[float32], runScatter[float64])}
 	auxBackward = &device.Kernel{Name: "fused_aux_loss.bwd", In: device.Names("counts"), Scalars: device.Names("coeff scale"),
 		Out: device.Names("dshare"),
 		Run: device.Width(runAuxBackward[float32], runAuxBackward[float64])}
-	shareBackward = &device.Kernel{Name: "prob_share.bwd", In: device.Names("dshare scores"), Out: device.Names("dscores"),
+	shareBackward = &device.Kernel{Name: "prob_share.bwd", ByToken: true, In: device.Names("dshare scores"), Out: device.Names("dscores"),
 		Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run:   device.Width(runShareBackward[float32], runShareBackward[float64])}
-	sigmoidBackwardKernel = &device.Kernel{Name: "sigmoid.bwd", In: device.Names("dscores scores"), Out: device.Names("dlogits"),
+	sigmoidBackwardKernel = &device.Kernel{Name: "sigmoid.bwd", ByToken: true, In: device.Names("dscores scores"), Out: device.Names("dlogits"),
 		Run: device.Width(runSigmoidBackward[float32], runSigmoidBackward[float64])}
-	softmaxBackwardKernel = &device.Kernel{Name: "softmax.bwd", In: device.Names("dscores scores"), Out: device.Names("dlogits"),
+	softmaxBackwardKernel = &device.Kernel{Name: "softmax.bwd", ByToken: true, In: device.Names("dscores scores"), Out: device.Names("dlogits"),
 		Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run:   device.Width(runSoftmaxBackward[float32], runSoftmaxBackward[float64])}
-	zBackward = &device.Kernel{Name: "z_loss.bwd", In: device.Names("logits"), Scalars: device.Names("coeff scale"), Out: device.Names("dlogits"),
+	zBackward = &device.Kernel{Name: "z_loss.bwd", ByToken: true, In: device.Names("logits"), Scalars: device.Names("coeff scale"), Out: device.Names("dlogits"),
 		Fixed: reduce.MustPlan("experts:seq/fp32"),
 		Run:   device.Width(runZBackward[float32], runZBackward[float64])}
 )

@@ -7,10 +7,10 @@ import (
 )
 
 var (
-	softmaxTopKKernel = &device.Kernel{Name: "softmax_topk", In: device.Names("chosen"), Scalars: device.Names("scaling"),
+	softmaxTopKKernel = &device.Kernel{Name: "softmax_topk", ByToken: true, In: device.Names("chosen"), Scalars: device.Names("scaling"),
 		Out: device.Names("prob weights"), Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run: device.Width(runSoftmaxTopK[float32], runSoftmaxTopK[float64])}
-	softmaxTopKBackwardKernel = &device.Kernel{Name: "softmax_topk.bwd", In: device.Names("dprob weights"), Scalars: device.Names("scaling"),
+	softmaxTopKBackwardKernel = &device.Kernel{Name: "softmax_topk.bwd", ByToken: true, In: device.Names("dprob weights"), Scalars: device.Names("scaling"),
 		Out: device.Names("dchosen"), Fixed: reduce.MustPlan("slots:seq/fp32"),
 		Run: device.Width(runSoftmaxTopKBackward[float32], runSoftmaxTopKBackward[float64])}
 )

@@ -28,6 +28,7 @@ func Accumulate(d *device.Device, label string, p *Param, dw *device.Tensor) {
 // accumulateInOrder copies the first gradient of a step and adds those that follow, in call order.
 func accumulateInOrder(d *device.Device, label string, p *Param, dw *device.Tensor) {
 	c := d.Open(label, accumulate)
+	c.Weight = &p.Place
 	c.Read("dw", dw)
 	if p.adds > 0 {
 		c.Read("grad", p.Grad)

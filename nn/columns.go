@@ -6,9 +6,9 @@ import (
 )
 
 var (
-	splitKernel = &device.Kernel{Name: "split", In: device.Names("x"), Scalars: device.Names("groups"), Out: device.Names("part0 part1? part2? part3?"),
+	splitKernel = &device.Kernel{Name: "split", ByToken: true, In: device.Names("x"), Scalars: device.Names("groups"), Out: device.Names("part0 part1? part2? part3?"),
 		Run: device.Width(runSplit[float32], runSplit[float64])}
-	concatKernel = &device.Kernel{Name: "concat", In: device.Names("part0 part1? part2? part3?"), Scalars: device.Names("groups"), Out: device.Names("y"),
+	concatKernel = &device.Kernel{Name: "concat", ByToken: true, In: device.Names("part0 part1? part2? part3?"), Scalars: device.Names("groups"), Out: device.Names("y"),
 		Run: device.Width(runConcat[float32], runConcat[float64])}
 )
 

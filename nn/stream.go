@@ -63,7 +63,7 @@ var (
 	indices                   = device.Names("rate seed.high seed.low step sample token tokens first")
 
 	dropoutMask, jitterMask = newMaskKernels("dropout", keepOrDrop), newMaskKernels("jitter", jitter)
-	mulKernel               = &device.Kernel{Name: "mul", In: device.Names("x mask"), Out: device.Names("y"), Run: device.Width(runMul[float32], runMul[float64])}
+	mulKernel               = &device.Kernel{Name: "mul", ByToken: true, In: device.Names("x mask"), Out: device.Names("y"), Run: device.Width(runMul[float32], runMul[float64])}
 )
 
 // maskKernels draw the masks of one kind: from a stream, or from indices.
@@ -71,8 +71,8 @@ type maskKernels struct{ stream, indexed *device.Kernel }
 
 func newMaskKernels(name string, value factor) *maskKernels {
 	return &maskKernels{
-		stream:  &device.Kernel{Name: name + ".mask", In: maskIn, Scalars: maskRate, Out: maskOut, Run: runMask(value)},
-		indexed: &device.Kernel{Name: name + ".indexed", Scalars: indices, Out: device.Names("mask"), Run: runIndexed(name, value)}}
+		stream:  &device.Kernel{Name: name + ".mask", ByToken: true, In: maskIn, Scalars: maskRate, Out: maskOut, Run: runMask(value)},
+		indexed: &device.Kernel{Name: name + ".indexed", ByToken: true, Scalars: indices, Out: device.Names("mask"), Run: runIndexed(name, value)}}
 }
 
 // factor makes an element of a mask of a uniform number.

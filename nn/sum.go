@@ -5,7 +5,7 @@ import (
 	"firstbit/libm"
 )
 
-var addKernel = &device.Kernel{Name: "add", In: device.Names("a b"), Out: device.Names("y"), Run: device.Width(runAdd[float32], runAdd[float64])}
+var addKernel = &device.Kernel{Name: "add", ByToken: true, In: device.Names("a b"), Out: device.Names("y"), Run: device.Width(runAdd[float32], runAdd[float64])}
 
 // Sum is y = a + b, element by element, in that order.
 func Sum(d *device.Device, label string, a, b *device.Tensor) *device.Tensor {

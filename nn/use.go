@@ -103,6 +103,7 @@ func countByUse(d *device.Device, label string, p *Param, u *Use, source int, dw
 	s := &u.sources[source]
 	level := bits.TrailingZeros(^uint(s.n))
 	c := d.Open(label, accumulateApart)
+	c.Weight = &p.Place
 	c.Read("dw", dw)
 	for _, below := range s.levels[:level] {
 		c.Read("below", below)

@@ -62,6 +62,7 @@ func (a *AdamW) Step(dev *device.Device, step int, rate float64) *device.Tensor 
 
 func (a *AdamW) update(dev *device.Device, s *Segment, norm *device.Tensor, step int, rate float64) {
 	c := dev.OpenKind(device.Optim, s.Param.Name, adamw)
+	c.Weight = &s.place
 	c.Read("grad", s.gradient())
 	a.Config.read(c, s.Param, norm, s.Master, s.M, s.V, step, rate)
 	if s.w != s.Master {
@@ -99,7 +100,7 @@ func (a *AdamW) Gradients() (all []device.Held) {
 
 // held is a state of the segment's elements.
 func (s *Segment) held(r state.Role, t *device.Tensor) device.Held {
-	return device.Held{Item: state.New(s.Param.Name, r, s.Param.Place.From(s.Lo)), Tensor: t}
+	return device.Held{Item: state.New(s.Param.Name, r, s.place), Tensor: t}
 }
 
 // read declares what an update reads besides the gradient, and what it writes but the weight.

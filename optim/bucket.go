@@ -4,6 +4,7 @@ import (
 	"firstbit/device"
 	"firstbit/nn"
 	"firstbit/parallel"
+	"firstbit/state"
 )
 
 // Bucket is parameters, in reverse order, whose gradients travel together.
@@ -30,6 +31,7 @@ type Segment struct {
 	Lo, Hi       int // elements of the parameter
 	M, V, Master *device.Tensor
 
+	place  state.Place
 	at     int // where in the shard it begins
 	w      *device.Tensor
 	same   parallel.Member // the ranks with the same shard, over which its gradient is still to be added
@@ -92,7 +94,7 @@ func (b *Bucket) cut(a *AdamW) {
 				shape = p.Grad.Shape()
 			}
 			shares := a.shares(p)
-			s := &Segment{Param: p, Lo: lo, Hi: hi, same: shares.Same, counts: shares.Counts, at: from + lo - b.lo, M: device.NewTensor(f, shape...), V: device.NewTensor(f, shape...),
+			s := &Segment{Param: p, place: p.Place.From(lo), Lo: lo, Hi: hi, same: shares.Same, counts: shares.Counts, at: from + lo - b.lo, M: device.NewTensor(f, shape...), V: device.NewTensor(f, shape...),
 				Master: b.piece(p.Master, lo, hi), views: map[*device.Tensor]*device.Tensor{}}
 			if s.w = s.Master; p.W != p.Master {
 				s.w = b.piece(p.W, lo, hi)

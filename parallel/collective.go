@@ -16,7 +16,7 @@ var (
 	allReduce     = adding(device.Kernel{Name: "all_reduce", In: device.Names("x"), Scalars: device.Names("ranks nodes")}, false)
 	reduceScatter = adding(device.Kernel{Name: "reduce_scatter", In: device.Names("*"), Scalars: device.Names("ranks nodes")}, false)
 	// Partial sums come wider than their sum is kept: by the fixed recipe they are rounded once, where all have met, by the fast one at each hop.
-	scatterPartial = adding(device.Kernel{Name: "reduce_scatter", In: device.Names("x"), Scalars: device.Names("ranks nodes outer")}, true)
+	scatterPartial = adding(device.Kernel{Name: "reduce_scatter", ByToken: true, In: device.Names("x"), Scalars: device.Names("ranks nodes outer")}, true)
 	allGather      = &device.Kernel{Name: "all_gather", In: device.Names("*"), Scalars: device.Names("ranks nodes n"), Out: device.Names("*")}
 	sumCounts      = &device.Kernel{Name: "all_reduce.int", In: device.Names("x"), Scalars: device.Names("ranks nodes"), Out: device.Names("y")}
 )

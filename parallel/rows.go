@@ -11,7 +11,7 @@ import (
 // each has a part of every sequence. In a group of one all of them return what they are given, without a Call.
 
 var (
-	gatherRows = &device.Kernel{Name: "all_gather", In: device.Names("x"), Scalars: device.Names("ranks nodes outer"), Out: device.Names("y")}
+	gatherRows = &device.Kernel{Name: "all_gather", ByToken: true, In: device.Names("x"), Scalars: device.Names("ranks nodes outer"), Out: device.Names("y")}
 	slice      = &device.Kernel{Name: "slice", In: device.Names("x"), Scalars: device.Names("ranks index outer"), Out: device.Names("y")}
 	largest    = &device.Kernel{Name: "all_reduce.max", In: device.Names("x"), Scalars: device.Names("ranks nodes"), Out: device.Names("y")}
 )

@@ -204,5 +204,5 @@ func (s *Spec) faults() []trace.Fault {
 func (s *Spec) describe(world *parallel.World) trace.Run {
 	return trace.Run{Config: s.Config, Layout: s.Layout.String(), Groups: world.Groups(), Seed: s.Config.Seed, Schedule: s.Schedule.String(),
 		Recipe: s.Recipe, Plans: append([]string{}, s.Plans...), Faults: s.faults(),
-		Library: device.DefaultLibrary, Level: s.Trace.Level.String()}
+		Library: device.DefaultLibrary, Level: s.Trace.Level.String(), Parts: s.Trace.Parts}
 }

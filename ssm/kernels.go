@@ -8,23 +8,23 @@ import (
 )
 
 var (
-	convolution = &device.Kernel{Name: "causal_conv1d", In: device.Names("x w before? bias"), Scalars: device.Names("batch"), Out: device.Names("y"),
+	convolution = &device.Kernel{Name: "causal_conv1d", ByToken: true, In: device.Names("x w before? bias"), Scalars: device.Names("batch"), Out: device.Names("y"),
 		Fixed: reduce.MustPlan("taps:seq/fp32"),
 		Run:   device.Width(runConvolution[float32], runConvolution[float64])}
-	convolutionBackward = &device.Kernel{Name: "causal_conv1d.bwd", In: device.Names("dy w after?"), Scalars: device.Names("batch"), Out: device.Names("dx"),
+	convolutionBackward = &device.Kernel{Name: "causal_conv1d.bwd", ByToken: true, In: device.Names("dy w after?"), Scalars: device.Names("batch"), Out: device.Names("dx"),
 		Fixed: reduce.MustPlan("taps:seq/fp32"),
 		Run:   device.Width(runConvolutionBackward[float32], runConvolutionBackward[float64])}
 	convolutionWeight = &device.Kernel{Name: "causal_conv1d.wgrad", In: device.Names("dy x before?"), Scalars: device.Names("batch"), Out: device.Names("dw dbias"),
 		Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runConvolutionWeight[float32], runConvolutionWeight[float64])}
-	siluKernel         = &device.Kernel{Name: "silu", In: device.Names("x"), Out: device.Names("y"), Run: device.Width(runSiLU[float32], runSiLU[float64])}
-	siluBackwardKernel = &device.Kernel{Name: "silu.bwd", In: device.Names("dy x"), Out: device.Names("dx"),
+	siluKernel         = &device.Kernel{Name: "silu", ByToken: true, In: device.Names("x"), Out: device.Names("y"), Run: device.Width(runSiLU[float32], runSiLU[float64])}
+	siluBackwardKernel = &device.Kernel{Name: "silu.bwd", ByToken: true, In: device.Names("dy x"), Out: device.Names("dx"),
 		Run: device.Width(runSiLUBackward[float32], runSiLUBackward[float64])}
 
-	timeStepKernel = &device.Kernel{Name: "time_step", In: device.Names("raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("dt la"),
+	timeStepKernel = &device.Kernel{Name: "time_step", ByToken: true, In: device.Names("raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("dt la"),
 		Run: device.Width(runTimeStep[float32], runTimeStep[float64])}
-	timeStepBackwardKernel = &device.Kernel{Name: "time_step.bwd", In: device.Names("ddt dla raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("draw"),
+	timeStepBackwardKernel = &device.Kernel{Name: "time_step.bwd", ByToken: true, In: device.Names("ddt dla raw bias a_log"), Scalars: device.Names("least"), Out: device.Names("draw"),
 		Run: device.Width(runTimeStepBackward[float32], runTimeStepBackward[float64])}
 	biasBackward = &device.Kernel{Name: "ssd.ddt_bias", In: device.Names("dy"), Out: device.Names("db"),
 		Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
@@ -41,21 +41,21 @@ var (
 
 	// The chunk size is a choice like any order: the same recurrence, added by another tree. A chunk within a segment is one
 	// wherever ranks may part the sequence.
-	scan = &device.Kernel{Name: "ssd", In: device.Names("x b c dt la d begin?"), Scalars: device.Names("batch groups steps"), Out: device.Names("y last"),
+	scan = &device.Kernel{Name: "ssd", ByToken: true, In: device.Names("x b c dt la d begin?"), Scalars: device.Names("batch groups steps"), Out: device.Names("y last"),
 		Fixed:     reduce.MustPlan("n:seq/fp32; steps:seq/fp32; chunk=16; within=sequence|segment"),
 		Canonical: reduce.MustPlan("within=segment"),
 		Run:       device.Width(runScan[float32], runScan[float64])}
-	scanBackward = &device.Kernel{Name: "ssd.bwd", In: device.Names("x b c dt la d begin? dy dlast?"),
+	scanBackward = &device.Kernel{Name: "ssd.bwd", ByToken: true, In: device.Names("x b c dt la d begin? dy dlast?"),
 		Scalars: device.Names("batch groups steps"), Out: device.Names("dx db dc ddt dla dbegin?"),
 		Fixed:     reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:seq/fp32; chunk=16; within=sequence|segment"),
 		Fast:      reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:arrival/fp32; chunk=16; within=sequence|segment"),
 		Canonical: reduce.MustPlan("within=segment"),
 		Run:       device.Width(runScanBackward[float32], runScanBackward[float64])}
 
-	gatedNormKernel = &device.Kernel{Name: "rmsnorm.gated", In: device.Names("x z w"), Scalars: device.Names("eps"), Out: device.Names("y rstd"),
+	gatedNormKernel = &device.Kernel{Name: "rmsnorm.gated", ByToken: true, In: device.Names("x z w"), Scalars: device.Names("eps"), Out: device.Names("y rstd"),
 		Fixed: reduce.MustPlan("d:seq/fp32"),
 		Run:   device.Width(runGatedNorm[float32], runGatedNorm[float64])}
-	gatedNormBackwardKernel = &device.Kernel{Name: "rmsnorm.gated.bwd", In: device.Names("dy x z w rstd"), Out: device.Names("dx dz"),
+	gatedNormBackwardKernel = &device.Kernel{Name: "rmsnorm.gated.bwd", ByToken: true, In: device.Names("dy x z w rstd"), Out: device.Names("dx dz"),
 		Fixed: reduce.MustPlan("d:seq/fp32"),
 		Run:   device.Width(runGatedNormBackward[float32], runGatedNormBackward[float64])}
 	gatedNormWeight = &device.Kernel{Name: "rmsnorm.gated.wgrad", In: device.Names("dy x z rstd"), Out: device.Names("dw"),

@@ -44,6 +44,7 @@ func (m *Mamba) Params() []*nn.Param {
 
 // Forward is the layer.
 func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
+	dev.CutColumns(m.TP.Index, m.TP.Size())
 	m.in = m.TP.Gather(dev, "in_proj.gather", in, 1)
 	p := nn.Fprop(m.in, m.InProj).Run(dev, "in_proj") // (B·T,I+C+H)
 	nn.SplitGroups(dev, "split", p, m.projected[:], m.Groups, m.Inner(), m.Channels(), m.Heads)

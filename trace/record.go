@@ -70,6 +70,10 @@ type Sig struct {
 	Scalar bool     `json:"scalar,omitempty"` // a number set by the loop or the configuration
 	Value  *float64 `json:"value,omitempty"`
 	Dump   string   `json:"dump,omitempty"` // file with the elements, relative to the trace
+
+	// Where it lies in the whole that all ranks and microbatches of a step have, and a digest that adds up over the pieces of it.
+	Place *state.Place `json:"place,omitempty"`
+	Parts string       `json:"parts,omitempty"` // 32 hex digits
 }
 
 // Arrival is an order drawn from the schedule inside a kernel.

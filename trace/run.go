@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -26,6 +27,7 @@ type Run struct {
 	Faults        []Fault           `json:"faults"`
 	Library       string            `json:"library"`
 	Level         string            `json:"level"`
+	Parts         bool              `json:"parts,omitempty"` // records have sums that add up over the pieces of a whole
 	Digests       map[string]string `json:"digests"`
 	Holds         []Part            `json:"holds"`  // until the trace is whole, what was asked for
 	Last          *int              `json:"last"`   // the last step of the run; null: the trace is not whole
@@ -76,6 +78,10 @@ func (r Run) Encode() ([]byte, error) {
 	r.SchemaVersion, r.Digest = SchemaVersion, noDigest
 	if r.Digests == nil {
 		r.Digests = Digests
+	}
+	if r.Parts {
+		r.Digests = maps.Clone(r.Digests)
+		r.Digests[PartsDigest] = partsDefinition
 	}
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {

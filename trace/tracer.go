@@ -9,6 +9,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/files"
+	"firstbit/state"
 )
 
 // Options say what a Tracer records and where.
@@ -18,6 +19,7 @@ type Options struct {
 	Ranks Set
 	Steps Set
 	Dump  string // GLOB on scope.name: keep the bytes of these Calls' tensors
+	Parts bool   // beside the digests of what has a place in the whole, those that add up over its pieces
 	Into  *Trace // what Open would read of the folder, once the trace is complete, and no folder is written; nil: one is
 }
 
@@ -25,6 +27,10 @@ type Options struct {
 type Tracer struct {
 	Options
 	*book
+
+	// Place is where an input or output of a Call lies in the whole; nil: it has no place. It is asked where Parts are recorded.
+	Place func(c *device.Call, a device.Arg, output bool) *state.Place
+
 	rank   int
 	active bool
 
@@ -141,6 +147,7 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 				g.Over = t.memory.over(a.Tensor)
 			}
 		}
+		t.place(c, a, &g, false)
 		r.In = append(r.In, g)
 	}
 	for _, s := range c.Scalars {
@@ -155,7 +162,9 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 	t.noteWrites(c, &r)
 	if c.Flags&device.AsyncPending == 0 { // else nothing is to be read yet
 		for _, a := range c.Out {
-			r.Out = append(r.Out, t.sign.tensor(a))
+			g := t.sign.tensor(a)
+			t.place(c, a, &g, true)
+			r.Out = append(r.Out, g)
 		}
 	}
 	r.Plan = c.Plan.String() // after tuning and faults

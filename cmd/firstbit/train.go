@@ -29,6 +29,7 @@ type trainFlags struct {
 	plans, faults                     []string
 	deterministic, reshard            bool
 	trace, level, ranks, window, dump string
+	parts                             bool
 	profile                           string
 	json                              bool
 }
@@ -81,6 +82,7 @@ func (f *trainFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.ranks, "trace-ranks", "", "`RANKS` to trace, such as 0,3,8-15")
 	fs.StringVar(&f.window, "trace-steps", "", "`STEPS` to trace, such as 4-6")
 	fs.StringVar(&f.dump, "dump", "", "`GLOB` of Calls whose bytes the trace keeps")
+	fs.BoolVar(&f.parts, "parts", false, "trace digests that add up over the parts of a tensor, for diff --layouts")
 	fs.StringVar(&f.profile, "profile", "", "write a `PROFILE` into the current directory: cpu, mem, trace")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object")
 }
@@ -115,7 +117,7 @@ func (f *trainFlags) spec(changed func(string) bool) (run.Spec, error) {
 			return s, fmt.Errorf("--trace-steps %q: must be from 0 (initialisation) to %d, the steps of the run", f.window, c.Steps)
 		}
 	} else {
-		for _, flag := range []string{"level", "trace-ranks", "trace-steps", "dump"} {
+		for _, flag := range []string{"level", "trace-ranks", "trace-steps", "dump", "parts"} {
 			if changed(flag) {
 				return s, fmt.Errorf("--%s: needs --trace DIR", flag)
 			}
@@ -125,7 +127,7 @@ func (f *trainFlags) spec(changed func(string) bool) (run.Spec, error) {
 }
 
 func (f *trainFlags) traceOptions() (trace.Options, error) {
-	o := trace.Options{Dir: f.trace, Dump: f.dump}
+	o := trace.Options{Dir: f.trace, Dump: f.dump, Parts: f.parts}
 	var err error
 	if o.Level, err = trace.ParseLevel(f.level); err != nil {
 		return o, fmt.Errorf("--%w", err)
