@@ -93,35 +93,49 @@ type Call struct {
 	Label   string // label at the call site
 	Kernel  *Kernel
 	Plan    reduce.Plan
+	Library string
 	In, Out []Arg
 	Scalars []Scalar
 	Body    func(*Call) // what runs; the Kernel's Run unless the maker sets another
-	Group   string
-	Peer    string
-	Flags   Flags
 	View    bool
-	Shards  int // how many ranks add a part each of what this Call's outputs are sums of; the Kernel's Sharded reduction is cut over them
-	Library string
-	Probe   func(Partial) // nil unless watched at kernel level
 
-	// State is the piece of the run's state that the Call shows or restores; nil: it is another Call.
-	State *state.Item
+	Shared
+	Piece
+	Watched
+	site
+}
 
-	// Weight is where that lies in the whole whose gradient the Call accumulates, or which it updates; nil: it is another Call.
-	Weight *state.Place
+// Shared is what a Call has to do with other ranks.
+type Shared struct {
+	Group  string
+	Peer   string
+	Flags  Flags
+	Shards int // how many ranks add a part each of what this Call's outputs are sums of; the Kernel's Sharded reduction is cut over them
 
 	// Whole is the memory in which lie the tensors that a collective adds or gathers as one; nil: it has one of them.
 	Whole *Tensor
-
 	// Lands is where the result of a Call that only starts is to come, part by part; nil: it writes its outputs.
 	Lands *Tensor
-
 	// Among is the place for which arrival is drawn where ranks must agree on it; nil: the rank's own.
 	Among *Coord
+}
 
-	// Arrivals lists, when Probe is set, the orders drawn while the Call ran.
-	Arrivals []Arrival
+// Piece says which part of the run's state a Call is about.
+type Piece struct {
+	// State is what the Call shows or restores; nil: it is another Call.
+	State *state.Item
+	// Weight is where that lies in the whole whose gradient the Call accumulates, or which it updates; nil: it is another Call.
+	Weight *state.Place
+}
 
+// Watched is what a Call shows to who watches it at kernel level.
+type Watched struct {
+	Probe    func(Partial) // nil unless watched
+	Arrivals []Arrival     // if it is, the orders drawn while the Call ran
+}
+
+// site is where Calls of one name come from.
+type site struct {
 	dev   *Device
 	from  string // "phase path"
 	key   uint64 // hash of from, the static half of the Schedule's key

@@ -154,7 +154,7 @@ func (d *Device) make(kind Kind, label string, k *Kernel) *Call {
 	c := &Call{
 		ID: ID{At: d.at, Phase: d.phase, Path: path}, Kind: kind,
 		Scope: d.scope, Label: label, Kernel: k, Body: k.Run,
-		dev: d, from: from, key: rng.HashString(from), stamp: -1,
+		site: site{dev: d, from: from, key: rng.HashString(from), stamp: -1},
 	}
 	if d.calls[d.phase] == nil {
 		d.calls[d.phase] = map[string]*Call{}

@@ -33,6 +33,11 @@ type Router struct {
 	TP, CP parallel.Member
 	Batch  int
 
+	routed
+}
+
+// routed is what a forward leaves for its backward.
+type routed struct {
 	x, logits, scores, index, chosen, sum, prob *device.Tensor
 	share, counts, weights                      *device.Tensor
 	allLogits, allScores                        *device.Tensor // of the microbatch
