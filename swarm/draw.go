@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"firstbit/lowp"
@@ -124,6 +125,23 @@ func (d die) anyWorld(n needs) Case {
 	}
 	return c
 }
+
+// besides has run B differ in something else that changes no bit.
+func (d die) besides(k *kind, c *Case) {
+	if c.Recipe == "fast" || len(c.Faults) != 1 || c.Saved > 0 || k.outside {
+		return
+	}
+	switch d.Intn(10) {
+	case 0:
+		c.ScheduleB = 1 + uint64(d.Intn(1000))
+	case 1:
+		if !slices.Contains(c.Set, overlap) {
+			c.SetB = []string{overlap}
+		}
+	}
+}
+
+const overlap = "cluster.overlap=true"
 
 // layout draws extents of all axes, small worlds oftener than large ones.
 func (d die) layout(n needs) parallel.Layout {

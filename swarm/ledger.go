@@ -80,7 +80,7 @@ func (l *ledger) identical(from int) bool {
 // wrote are the records that a fault acted on, and that wrote other bits though they read the same: on each rank the first.
 func (l *ledger) wrote(f *Fault) (at []*trace.Record) {
 	l.each(func(a, b *trace.Record) bool {
-		if a == nil || !f.acts(b) || shows(b) || same(a.Out, b.Out) || !l.readAlike(b) {
+		if a == nil || !f.acts(b) || shows(b) || len(b.Flags) > 0 || same(a.Out, b.Out) || !l.readAlike(b) {
 			return true
 		}
 		at = append(at, b)
@@ -196,8 +196,9 @@ func (l *ledger) kept(last map[string]*trace.Record, from string, f *Fault) bool
 	return a != nil && same(a.Out, b.Out)
 }
 
-// restored are the records that first read, on each rank of a fault, what a restore left otherwise: an input that nothing wrote since.
-func (l *ledger) restored(f *Fault, saved int) (at []*trace.Record) {
+// restored are the records that first read, on each rank, what a restore left otherwise: an input that nothing wrote since. The restore itself
+// may have taken it from the rank of the fault to others.
+func (l *ledger) restored(saved int) (at []*trace.Record) {
 	wrote, rank := map[string]bool{}, all
 	var looks *trace.Record
 	found := func() {
@@ -212,7 +213,7 @@ func (l *ledger) restored(f *Fault, saved int) (at []*trace.Record) {
 			rank = b.Rank
 			clear(wrote)
 		}
-		if a == nil || b.Iteration <= saved || f.Rank != all && f.Rank != rank || b.Kind == "module" {
+		if a == nil || b.Iteration <= saved || b.Kind == "module" {
 			return true
 		}
 		for i := range b.In {

@@ -110,7 +110,7 @@ func copies(d die, c *Case, b *bench) bool {
 func restored(c *Case, l *ledger) []Answer {
 	f := &c.Faults[0]
 	if c.Whole {
-		return answersOf("restore", "state", l.restored(f, c.Saved))
+		return answersOf("restore", "state", l.restored(c.Saved))
 	}
 	var at []*trace.Record
 	l.each(func(a, b *trace.Record) bool {
@@ -127,7 +127,7 @@ func disturbed(scope string) func(c *Case, l *ledger) []Answer {
 	return func(c *Case, l *ledger) []Answer {
 		f := c.Faults[0]
 		if c.Whole {
-			return answersOf("restore", "state", l.restored(&f, c.Saved))
+			return answersOf("restore", "state", l.restored(c.Saved))
 		}
 		return answersOf("restore", "state", l.added(scope, &f))
 	}

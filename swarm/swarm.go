@@ -103,6 +103,7 @@ func (o *Options) one(i int) (found drawn) {
 			if !k.draw(d, &c, b) {
 				continue
 			}
+			d.besides(k, &c)
 			found.Case, found.trial = c, b.try(&c, o.Localise)
 			switch t := &found.trial; {
 			case t.harmless && t.right:
