@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -27,6 +28,7 @@ type shown struct {
 	Digest bool
 
 	buf     []byte
+	listed  []device.Held // by the fingerprint
 	lasting []device.Held // states in tensors that are the same in every step
 	floats  []device.Held // those that can be NaN
 }
@@ -40,11 +42,14 @@ const (
 
 // States lists the pieces of the run's state that this rank has, in one order, of the roles that are wanted. Gradients are there once a step
 // has made some. Numbers of the trainer are copies.
-func (t *Trainer) States(want func(state.Role) bool) []device.Held {
+func (t *Trainer) States(want func(state.Role) bool) []device.Held { return t.appendStates(nil, want) }
+
+// appendStates is States into memory that there is: the fingerprint lists them after every step.
+func (t *Trainer) appendStates(all []device.Held, want func(state.Role) bool) []device.Held {
 	if t.lasting == nil {
 		t.lasting = t.lastingStates()
 	}
-	all := make([]device.Held, 0, len(t.lasting)+3)
+	all = slices.Grow(all, len(t.lasting)+3)
 	for i := range t.lasting {
 		if want(t.lasting[i].Role) {
 			all = append(all, t.lasting[i])
@@ -131,7 +136,8 @@ func (t *Trainer) stateDigest() string {
 
 func (t *Trainer) fingerprint(dst []int32) {
 	h := xxh3.New()
-	for _, s := range t.States(state.Role.Shown) {
+	t.listed = t.appendStates(t.listed[:0], state.Role.Shown)
+	for _, s := range t.listed {
 		if need := 8 * s.Len(); cap(t.buf) < need {
 			t.buf = make([]byte, 0, need)
 		}
