@@ -38,7 +38,7 @@ func judge(k *kind, r *diff.Report, err error, answers []Answer) judgement {
 		return judgement{said: "error: " + err.Error()}
 	}
 	if r.Identical || r.First == nil {
-		return judgement{said: "identical", right: len(answers) == 0 && !k.mute}
+		return judgement{said: "identical", right: len(answers) == 0 && k.mute == nil}
 	}
 	f := r.First
 	j := judgement{said: said(r), abstained: slices.Contains(abstentions, f.Verdict)}
@@ -48,7 +48,7 @@ func judge(k *kind, r *diff.Report, err error, answers []Answer) judgement {
 		j.located = j.located || here && j.named
 		j.right = j.right || here && a.Verdict == f.Verdict && r.Class != nil && a.Class == *r.Class
 	}
-	j.right = j.right || k.mute && j.abstained && len(r.Evidence) > 0
+	j.right = j.right || slices.Contains(k.mute, f.Verdict) && len(r.Evidence) > 0
 	return j
 }
 
@@ -103,7 +103,7 @@ func (b *bench) try(c *Case, localise Localiser) (t trial) {
 	case c.Kind == "clean":
 	case equal && !mustDiffer:
 		t.harmless = true
-	case len(t.answers) == 0 && !k.mute:
+	case len(t.answers) == 0 && k.mute == nil:
 		t.unseen = true
 		return t
 	}

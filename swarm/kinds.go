@@ -27,8 +27,8 @@ type kind struct {
 	draw func(d die, c *Case, b *bench) bool
 	// answers are all that is right to say, by what the two traces hold; none: the fault cannot be seen in them.
 	answers func(c *Case, l *ledger) []Answer
-	// mute tells that it is as right to say what is missing, and to name nothing.
-	mute bool
+	// mute are verdicts that name nothing and are as right: they say what is missing.
+	mute []string
 	// outside tells that the fault is not in what was traced, so that abstaining counts against nobody.
 	outside bool
 }
@@ -64,9 +64,9 @@ func init() { // the table refers to functions that look into it
 		{name: "load.seed", share: 1, needs: needs{streams: true}, draw: restores("seed", streams, " when=after"), answers: disturbed("seed")},
 		{name: "alone", share: 1, draw: alone, answers: aloneAnswers},
 		{name: "two", share: 1, draw: pairs, answers: nil},
-		{name: "outside", share: 1, needs: needs{steps: 3}, draw: earlier, mute: true, outside: true},
-		{name: "untraced", share: 1, needs: needs{ranks: true}, draw: elsewhere, mute: true, outside: true},
-		{name: "distorted", share: 3, draw: distorts, answers: throughDistortion, mute: true, outside: true},
+		{name: "outside", share: 1, needs: needs{steps: 3}, draw: earlier, mute: []string{"outside-window"}, outside: true},
+		{name: "untraced", share: 1, needs: needs{ranks: true}, draw: elsewhere, mute: []string{"unresolved"}, outside: true},
+		{name: "distorted", share: 3, draw: distorts, answers: throughDistortion, mute: abstentions, outside: true},
 		{name: "clean", share: 3, draw: cleans},
 	}
 }
