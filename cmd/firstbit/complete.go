@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"firstbit/experiments"
+	"firstbit/swarm"
 	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/tune"
@@ -23,6 +24,7 @@ func complete(root *cobra.Command) error {
 	err = cmp.Or(err, offer(root, "level", trace.LevelNames()))
 	err = cmp.Or(err, offer(root, "profile", profileKinds()))
 	err = cmp.Or(err, offer(root, "cause", causes))
+	err = cmp.Or(err, offer(root, "kind", swarm.Kinds()))
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "reproduce":
