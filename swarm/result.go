@@ -73,6 +73,9 @@ func (r *Result) add(d *drawn) {
 	if d.right {
 		return
 	}
+	if d.err != nil {
+		d.said = "error: " + d.err.Error()
+	}
 	m := Missed{Kind: d.Kind, Said: d.said, Right: []string{}, Replay: d.Text()}
 	for _, a := range d.answers {
 		m.Right = append(m.Right, a.String())
