@@ -126,19 +126,46 @@ func (d die) anyWorld(n needs) Case {
 	return c
 }
 
-// besides has run B differ in something else that changes no bit.
+// besides has run B differ in something else that changes no bit, or less than all traced, with the fault in it.
 func (d die) besides(k *kind, c *Case) {
-	if c.Recipe == "fast" || len(c.Faults) != 1 || c.Saved > 0 || k.outside {
+	if len(c.Faults) != 1 || c.Saved > 0 || k.outside {
 		return
 	}
-	switch d.Intn(10) {
+	f := &c.Faults[0]
+	switch d.Intn(15) {
 	case 0:
-		c.ScheduleB = 1 + uint64(d.Intn(1000))
+		if c.Recipe != "fast" {
+			c.ScheduleB = 1 + uint64(d.Intn(1000))
+		}
 	case 1:
-		if !slices.Contains(c.Set, overlap) {
+		if c.Recipe != "fast" && !slices.Contains(c.Set, overlap) {
 			c.SetB = []string{overlap}
 		}
+	case 2:
+		if f.Step > 1 && !c.Alone {
+			c.Saved, c.Whole = 1+d.Intn(f.Step-1), true
+		}
+	case 3:
+		if f.Step > 0 {
+			c.Steps = fmt.Sprintf("%d-%d", 1+d.Intn(f.Step), c.steps())
+		}
+	case 4:
+		s, err := c.spec(nil, nil)
+		if err == nil && f.Rank != all {
+			c.Ranks = d.ranks(s.Layout.World(), func(rank int) bool { return rank == f.Rank || d.chance(50) })
+		}
 	}
+}
+
+// ranks lists those ranks that are chosen.
+func (d die) ranks(world int, chosen func(rank int) bool) string {
+	var ranks trace.Set
+	for rank := range world {
+		if chosen(rank) {
+			ranks = append(ranks, trace.Span{Lo: rank, Hi: rank})
+		}
+	}
+	return ranks.String()
 }
 
 const overlap = "cluster.overlap=true"

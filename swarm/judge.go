@@ -87,6 +87,7 @@ func (b *bench) try(c *Case, localise Localiser) (t trial) {
 		return trial{refused: true, err: err}
 	}
 	l := newLedger(p.a, p.b)
+	l.alone = c.Alone
 	from := 0
 	if c.Saved > 0 && c.Whole { // what comes before, and the restore, one of them has alone
 		from = c.Saved + 1

@@ -14,6 +14,7 @@ type ledger struct {
 	inA    map[trace.Key]*trace.Record
 	inB    map[trace.Key]*trace.Record
 	groups map[string][]int
+	alone  bool // only run B's trace will be looked at
 }
 
 func newLedger(a, b *trace.Trace) *ledger {
@@ -109,18 +110,19 @@ func (l *ledger) readAlike(b *trace.Record) bool {
 
 // reader is who first reads other bits than a Call of run B wrote, after it: a Call that computes, else what shows them.
 func (l *ledger) reader(f *Fault, wrote *trace.Record) *trace.Record {
-	from := producer(wrote)
-	if len(wrote.Out) > 1 {
-		out := f.Out
-		if out == "" {
-			out = wrote.Out[0].Name
+	from, out := producer(wrote), &wrote.Out[0]
+	for i := range wrote.Out {
+		if wrote.Out[i].Name == f.Out {
+			out = &wrote.Out[i]
 		}
-		from += "#" + out
+	}
+	if len(wrote.Out) > 1 {
+		from += "#" + out.Name
 	}
 	var computes, looks *trace.Record
 	l.each(func(a, b *trace.Record) bool {
 		switch {
-		case b.Rank != wrote.Rank || a == nil || b.Seq <= wrote.Seq || b.Kind == "module" || !l.other(a, b, from):
+		case b.Rank != wrote.Rank || a == nil || b.Seq <= wrote.Seq || b.Kind == "module" || !l.other(a, b, from, out):
 		case shows(b):
 			if looks == nil {
 				looks = b
@@ -137,10 +139,13 @@ func (l *ledger) reader(f *Fault, wrote *trace.Record) *trace.Record {
 	return looks
 }
 
-// other tells whether two records read other bits of a producer.
-func (l *ledger) other(a, b *trace.Record, from string) bool {
+// other tells whether two records read other bits of a producer, whose output it is; of run B alone only the whole of it shows that.
+func (l *ledger) other(a, b *trace.Record, from string, out *trace.Sig) bool {
 	for i := range b.In {
 		in := &b.In[i]
+		if l.alone && !slices.Equal(in.Shape, out.Shape) {
+			continue
+		}
 		if in.From != nil && *in.From == from && i < len(a.In) && a.In[i].Digest != in.Digest {
 			return true
 		}

@@ -114,17 +114,8 @@ func elsewhere(d die, c *Case, b *bench) bool {
 	if !ok || world < 2 {
 		return false
 	}
-	var ranks trace.Set
-	for rank := range world {
-		if rank != f.Rank && d.chance(60) {
-			ranks = append(ranks, trace.Span{Lo: rank, Hi: rank})
-		}
-	}
-	if len(ranks) == 0 {
-		rank := (f.Rank + 1) % world
-		ranks = trace.Set{{Lo: rank, Hi: rank}}
-	}
-	c.Ranks = ranks.String()
+	kept := (f.Rank + 1) % world // if no other is
+	c.Ranks = d.ranks(world, func(rank int) bool { return rank != f.Rank && (rank == kept || d.chance(60)) })
 	return true
 }
 
