@@ -149,6 +149,9 @@ func (c *causes) meant(r *trace.Record, g *trace.Sig, writes []write) []write {
 	if inside(r.Phase) {
 		for i := last - 1; i >= 0; i-- {
 			if w := &c.records[writes[i].at]; w.Iteration == r.Iteration && w.Microbatch == r.Microbatch {
+				if g.Over != "" { // another wrote there since: that it is what the producer wrote last is chance
+					return writes[i : i+1]
+				}
 				return []write{writes[i], writes[last]}
 			}
 		}

@@ -249,13 +249,12 @@ func (p *pair) outputsDiffer(a, b *trace.Record, all *world) (string, []string) 
 	switch {
 	case a.View:
 		return "blind-spot", []string{"a view computes nothing: an uncaptured kernel one hop upstream wrote what it shows"}
+	case overwritten(a, b) != nil:
+		return "memory", []string{fmt.Sprintf("what it writes lies in the memory of its input %s, which changed while it was read", overwritten(a, b).Name)}
 	case a.Kind == "collective" && a.Group != "":
 		return all.collective(a)
 	case receives(a):
 		return all.received(a)
-	}
-	if g := overwritten(a, b); g != nil {
-		return "memory", []string{fmt.Sprintf("what it writes lies in the memory of its input %s, which changed while it was read", g.Name)}
 	}
 	return "origin", []string{"all inputs equal, outputs differ"}
 }

@@ -12,13 +12,16 @@ import (
 
 const overlapField = "config.cluster.overlap"
 
-const waitSuffix = ".wait"
+const (
+	waitSuffix = ".wait"
+	completion = "completion" // of what is waited for in the order in which it comes
+)
 
 // landed is a rank's records as if nothing had been under way: what only starts is left out, and a wait stands for the collective it ends.
 func landed(records []trace.Record) []trace.Record {
 	kept := records[:0:0]
 	for _, r := range records {
-		if slices.Contains(r.Flags, "async-pending") || r.Kind == "op" && r.Name == "completion" {
+		if slices.Contains(r.Flags, "async-pending") || r.Kind == "op" && (r.Name == completion || strings.HasSuffix(r.Name, "."+completion)) {
 			continue
 		}
 		if name, waits := strings.CutSuffix(r.Name, waitSuffix); waits && r.Kind == "collective" {

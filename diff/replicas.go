@@ -42,8 +42,17 @@ func Replicas(t *trace.Trace) (*Report, error) {
 	}
 	r.Steps = len(steps)
 	r.NotRecorded = notRecorded(t)
+	apart := arrivals{t: t, found: map[[2]int]int{}}
 	for _, copies := range replicas(t) {
-		outvoted(t, copies, note)
+		outvoted(t, copies, func(s, with spot, why string) {
+			rec := &t.Ranks[s.lane].Records[s.at]
+			if at := apart.first(s, with.lane); at != none {
+				plan := t.Ranks[s.lane].Records[at].Plan
+				note(spot{s.lane, at}, judgement{"origin", "arrival", []string{why, "a Call before it depends on arrival, and wrote other bits from the same on each: " + plan}})
+				return
+			}
+			note(s, copied(rec, why))
+		})
 	}
 	o := orderIn(t)
 	o.arrived(note)
@@ -174,7 +183,7 @@ func replicas(t *trace.Trace) [][]spot {
 }
 
 // outvoted calls note for the copies that are not what most of them are.
-func outvoted(t *trace.Trace, copies []spot, note func(spot, judgement)) {
+func outvoted(t *trace.Trace, copies []spot, note func(s, with spot, why string)) {
 	of := func(s spot) *trace.Record { return &t.Ranks[s.lane].Records[s.at] }
 	text := func(rec *trace.Record) string {
 		s := ""
@@ -186,10 +195,13 @@ func outvoted(t *trace.Trace, copies []spot, note func(spot, judgement)) {
 		}
 		return s
 	}
-	votes := map[string]int{}
+	votes, first := map[string]int{}, map[string]spot{}
 	most := ""
 	for _, c := range copies {
 		d := text(of(c))
+		if _, seen := first[d]; !seen {
+			first[d] = c
+		}
 		if votes[d]++; most == "" || votes[d] > votes[most] {
 			most = d
 		}
@@ -199,11 +211,50 @@ func outvoted(t *trace.Trace, copies []spot, note func(spot, judgement)) {
 		switch d := text(rec); {
 		case d == most:
 		case votes[d] == votes[most]:
-			note(c, copied(rec, fmt.Sprintf("%s is not what rank %d has; of %d copies nothing tells which is right", trace.Path(rec.Scope, rec.Name), of(copies[0]).Rank, len(copies))))
+			note(c, first[most], fmt.Sprintf("%s is not what rank %d has; of %d copies nothing tells which is right", trace.Path(rec.Scope, rec.Name), of(copies[0]).Rank, len(copies)))
 		default:
-			note(c, copied(rec, fmt.Sprintf("%s differs from what most of %d ranks have", trace.Path(rec.Scope, rec.Name), len(copies))))
+			note(c, first[most], fmt.Sprintf("%s differs from what most of %d ranks have", trace.Path(rec.Scope, rec.Name), len(copies)))
 		}
 	}
+}
+
+// arrivals finds where ranks that compute the same part: of one Call that each runs by itself, and whose plan depends on arrival, the sums may
+// be added in another order on each, and are no copies.
+type arrivals struct {
+	t     *trace.Trace
+	found map[[2]int]int // by two lanes: the first such record of one of them
+}
+
+// first is the first Call of a rank before a record that wrote something else from the same than another rank's, as its plan allows; none: no Call did.
+func (x *arrivals) first(before spot, with int) int {
+	at, known := x.found[[2]int{before.lane, with}]
+	if !known {
+		at = x.search(before.lane, with)
+		x.found[[2]int{before.lane, with}] = at
+	}
+	if at >= before.at {
+		return none
+	}
+	return at
+}
+
+func (x *arrivals) search(lane, with int) int {
+	others := map[trace.Key]*trace.Record{}
+	for i := range x.t.Ranks[with].Records {
+		r := &x.t.Ranks[with].Records[i]
+		k := r.Key()
+		k.Rank = 0
+		others[k] = r
+	}
+	for i := range x.t.Ranks[lane].Records {
+		r := &x.t.Ranks[lane].Records[i]
+		k := r.Key()
+		k.Rank = 0
+		if o := others[k]; o != nil && r.Kind == "op" && depends(r.Plan) && sigsEqual(r.In, o.In) && !sigsEqual(r.Out, o.Out) {
+			return i
+		}
+	}
+	return none
 }
 
 // copied judges a copy that is not what the others are: a state went wrong before the window, a restored one in its restore; of the rest one trace

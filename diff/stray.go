@@ -62,23 +62,43 @@ func (p *pair) strayRecord(s stray) *trace.Record {
 	return &p.b[s.at]
 }
 
-// read tells whether the first mismatch reads the stream that a record left.
+// read tells whether the first mismatch reads the stream that a record left. The fingerprint of all state reads it too, where it shows what it
+// read.
 func (p *pair) read(s stray) bool {
 	if p.first == len(p.a) || p.match[p.first] < 0 {
 		return false
 	}
-	r := p.strayRecord(s)
-	reader := &p.b[p.match[p.first]]
-	if s.inA {
-		reader = &p.a[p.first]
+	first := &p.a[p.first]
+	if p.reads(s, p.first) {
+		return true
 	}
-	return slices.ContainsFunc(reader.In, func(g trace.Sig) bool {
-		if g.From == nil {
-			return false
+	for i := p.first + 1; i < len(p.a) && isFingerprint(first); i++ {
+		if isFingerprint(&p.a[i]) && p.match[i] >= 0 && p.reads(s, i) {
+			return true
 		}
-		phase, path := producerOf(*g.From)
-		return phase == r.Phase && path == trace.Path(r.Scope, r.Name)
-	})
+	}
+	return false
+}
+
+func isFingerprint(r *trace.Record) bool { return r.Kind == "metric" && r.Name == "state" }
+
+// reads tells whether a record of both runs reads the stream, with other bits.
+func (p *pair) reads(s stray, at int) bool {
+	r := p.strayRecord(s)
+	a, b := &p.a[at], &p.b[p.match[at]]
+	reader := b
+	if s.inA {
+		reader = a
+	}
+	for i, g := range reader.In {
+		if g.From == nil || i < len(a.In) && i < len(b.In) && sigEqual(&a.In[i], &b.In[i]) {
+			continue
+		}
+		if phase, path := producerOf(*g.From); phase == r.Phase && path == trace.Path(r.Scope, r.Name) {
+			return true
+		}
+	}
+	return false
 }
 
 // strayVerdict is that of what moved a stream in one run alone.

@@ -17,7 +17,7 @@ func TestAliasSharesMemory(t *testing.T) {
 	after := func(fault string, f lowp.Format, lengths ...int) (first []float64, changed int, err error) {
 		parsed, err := Parse(fault)
 		require.NoError(t, err)
-		dev := device.New(device.Options{}, (&Injector{Faults: []*Fault{parsed}}).Middleware)
+		dev := device.New(device.Options{}, (&Injector{Faults: []*Fault{parsed}}).Memory)
 		dev.At(3, 0, device.Bwd)
 		var made []*device.Tensor
 		for i, label := range []string{"one", "two"}[:len(lengths)] {
@@ -68,7 +68,7 @@ func TestAliasSharesMemory(t *testing.T) {
 func TestAliasEndsWithItsSteps(t *testing.T) {
 	parsed, err := Parse("alias@one with=two step=1")
 	require.NoError(t, err)
-	dev := device.New(device.Options{}, (&Injector{Faults: []*Fault{parsed}}).Middleware)
+	dev := device.New(device.Options{}, (&Injector{Faults: []*Fault{parsed}}).Memory)
 	at := func(step int, label string, set float64) *device.Tensor {
 		dev.At(step, 0, device.Bwd)
 		c := dev.Open(label, writesY)
@@ -94,7 +94,7 @@ func TestAliasEndsWithItsSteps(t *testing.T) {
 func TestAliasKeepsWhatWasHeld(t *testing.T) {
 	parsed, err := Parse("alias@short with=long")
 	require.NoError(t, err)
-	dev := device.New(device.Options{}, (&Injector{Faults: []*Fault{parsed}}).Middleware)
+	dev := device.New(device.Options{}, (&Injector{Faults: []*Fault{parsed}}).Memory)
 	dev.At(1, 0, device.Bwd)
 	update := func(label string, y *device.Tensor) {
 		c := dev.Open(label, writesY)

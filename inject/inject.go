@@ -147,10 +147,11 @@ func (i *Injector) Middleware(next device.Runner) device.Runner { return i.aroun
 // Memory acts on memory around Calls, outside the trace.
 func (i *Injector) Memory(next device.Runner) device.Runner { return i.around(next, true) }
 
-// outside tells whether a fault acts outside the trace.
+// outside tells whether a fault acts outside the trace: what is in memory when a Call reads it is what the trace shows.
 func (f *Fault) outside() bool {
 	_, watches := f.action.(watcher)
-	return watches || f.Rest
+	_, prepares := f.action.(preparer)
+	return watches || prepares || f.Rest
 }
 
 // around runs each Call through the faults that select it: the first of them is the nearest to the kernel, so that what a later one leaves
@@ -162,7 +163,8 @@ func (i *Injector) around(next device.Runner, outside bool) device.Runner {
 		if _, tuned := f.action.(chooser); tuned || f.outside() != outside || !f.OnRank(i.Rank, i.At) {
 			continue
 		}
-		if mine = append(mine, f); outside && !f.Rest {
+		mine = append(mine, f)
+		if _, watches := f.action.(watcher); watches {
 			watchers = append(watchers, f)
 		}
 	}

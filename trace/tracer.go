@@ -178,14 +178,14 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 	t.write(r)
 }
 
-// noteWrites keeps where a Call wrote. Of its inputs it says which lay there: they changed while it read them. A collective may gather in place.
+// noteWrites keeps where a Call wrote. Of its inputs it says which lay there: they changed while it read them. What is gathered may lie in its place already.
 func (t *Tracer) noteWrites(c *device.Call, r *Record) {
 	if t.Level < Op || c.Kind == device.Module {
 		return
 	}
 	for _, out := range c.Out {
 		for i, in := range c.In {
-			if c.Kind != device.Collective && in.Tensor != out.Tensor && r.In[i].Over == "" && shares(in.Tensor, out.Tensor) {
+			if c.Whole == nil && in.Tensor != out.Tensor && r.In[i].Over == "" && shares(in.Tensor, out.Tensor) {
 				r.In[i].Over = out.From
 			}
 		}
