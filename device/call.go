@@ -24,7 +24,7 @@ type Kernel struct {
 	// Sharded names the reduction that tensor parallelism cuts into equal runs of leaves; empty: none is.
 	Sharded string
 
-	// ByToken: what it writes has a row for each token that the rank has, or an entry for each sequence.
+	// ByToken: what it writes has a row for each token that the rank has, or an entry for each sequence, or is one number for all of them.
 	ByToken bool
 
 	In, Scalars, Out ArgNames // what a Call reads and writes

@@ -70,7 +70,7 @@ func oneSchema(a, b *trace.Trace) error {
 	if a.Run.SchemaVersion != b.Run.SchemaVersion {
 		return NotComparable{fmt.Sprintf("schema versions differ: %d and %d: digests of different definitions cannot be compared", a.Run.SchemaVersion, b.Run.SchemaVersion)}
 	}
-	if !maps.Equal(a.Run.Digests, b.Run.Digests) {
+	if !maps.Equal(definitions(a, b), definitions(b, a)) {
 		return NotComparable{"digests are defined otherwise in the two traces: run.json says how"}
 	}
 	return nil

@@ -19,8 +19,11 @@ import (
 //
 // What was written is compared, of metrics what was read. Messages and collectives are how a layout comes to it, and the fingerprint of a
 // rank's own state is its own: they are left out.
-func Layouts(a, b *trace.Trace) (*Report, error) {
-	if a.Run.Layout == b.Run.Layout {
+//
+// Of what both traces have sums over pieces (train --parts), the pieces of all ranks are compared together, also where they are other
+// pieces. The first that differs is named; with within, the first whose dumped bytes are further apart than that.
+func Layouts(a, b *trace.Trace, within *Within) (*Report, error) {
+	if a.Run.Layout == b.Run.Layout && oneCut(a, b) {
 		return Compare(a, b)
 	}
 	if err := oneSchema(a, b); err != nil {
@@ -48,14 +51,18 @@ func Layouts(a, b *trace.Trace) (*Report, error) {
 	}
 	r := &Report{Identical: true, Layouts: true, Shared: &shared, Cut: cutText(a, b), ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
 		Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
+	s.between = between{dirs: [2]string{a.Dir, b.Dir}, within: within, found: map[wholeKey]distance{}}
+	for i, t := range []*trace.Trace{a, b} {
+		s.between.side[i] = partsOf(t, w, level, cuts[i], s.within)
+	}
 	s.share(r)
 	if r.Records == 0 {
 		return nil, NotComparable{"the traces have no record in common"}
 	}
 	if !s.within {
-		r.Evidence = append(r.Evidence, "a step's samples are cut into other microbatches: only what lies outside of them is compared")
+		r.Evidence = append(r.Evidence, s.otherMicrobatches())
 	}
-	s.judge(r, a, level)
+	s.judge(r, a, w, level)
 	return r.end(), nil
 }
 
@@ -66,6 +73,19 @@ type sharing struct {
 	side    [2]side
 	shared  map[trace.Key]bool
 	skipped map[trace.Key]bool // of the layouts alone
+	between between            // what is compared by its pieces
+}
+
+// byParts tells whether both traces have sums over pieces.
+func (s *sharing) byParts() bool {
+	return len(s.between.side[0].wholes) > 0 && len(s.between.side[1].wholes) > 0
+}
+
+func (s *sharing) otherMicrobatches() string {
+	if s.byParts() {
+		return "a step's samples are cut into other microbatches: inside of them what has a row for each token is compared, over a whole step"
+	}
+	return "a step's samples are cut into other microbatches: only what lies outside of them is compared"
 }
 
 // side is one trace: of each ID the records, and the IDs in the order of their first records.
@@ -115,29 +135,43 @@ func (s *sharing) share(r *Report) {
 	r.LeftOut = len(s.skipped)
 	produced := map[trace.Key]bool{} // by name, whether it is shared
 	steps := map[int]bool{}
+	whole, wholeB := s.whole(0), s.whole(1)
 	for _, k := range a.ids {
-		if len(b.by[k]) == 0 {
+		both := len(b.by[k]) > 0
+		ok := both && s.comparable(k, produced)
+		if both || whole[k] {
+			produced[madeBy(k, "")] = ok || whole[k]
+		}
+		if !ok && !whole[k] {
 			r.LeftOut++
 			continue
 		}
-		ok := s.comparable(k, produced)
-		produced[madeBy(k, "")] = ok
-		if !ok {
-			r.LeftOut++
-			continue
-		}
-		s.shared[k] = true
+		s.shared[k] = ok
 		r.Records++
 		if k.Iteration > 0 {
 			steps[k.Iteration] = true
 		}
 	}
 	for _, k := range b.ids {
-		if len(a.by[k]) == 0 {
+		if len(a.by[k]) == 0 && !wholeB[k] {
 			r.LeftOut++
 		}
 	}
 	r.Steps = len(steps)
+}
+
+// whole is the IDs of a run of which all that is written is compared by its pieces.
+func (s *sharing) whole(side int) map[trace.Key]bool {
+	ids := map[trace.Key]bool{}
+	p := s.between.side[side]
+	for l, records := range p.lanes {
+		for i := range records {
+			if s.between.compared(side, spot{l, i}) {
+				ids[globalKey(&records[i], p.cut)] = true
+			}
+		}
+	}
+	return ids
 }
 
 // madeBy is the place of a name, phase and path, in the run of another record; its own where no name is given.
@@ -199,78 +233,4 @@ func updates(r *trace.Record) bool {
 
 func writes(r *trace.Record, name string) bool {
 	return slices.ContainsFunc(r.Out, func(g trace.Sig) bool { return g.Name == name })
-}
-
-// judge finds the first shared record that differs, on the ranks of run A.
-func (s *sharing) judge(r *Report, a *trace.Trace, level trace.Level) {
-	c, err := cutOf(a)
-	if err != nil {
-		return // Layouts has asked before
-	}
-	var ranks, places []int
-	var lanes [][]trace.Record
-	for _, rank := range a.Ranks {
-		place := none
-		for i := range rank.Records {
-			rec := &rank.Records[i]
-			if place == none && s.other(rec, c) != nil {
-				place = i
-			}
-		}
-		ranks, lanes, places = append(ranks, rank.Rank), append(lanes, rank.Records), append(places, place)
-	}
-	for l, earliest := range orderOf(ranks, lanes, a.Run.Groups).earliest(places) {
-		if places[l] == none || !earliest {
-			continue
-		}
-		rec := &lanes[l][places[l]]
-		if r.A == nil || rec.Iteration < r.A.Iteration || rec.Iteration == r.A.Iteration && rec.Microbatch < r.A.Microbatch {
-			r.A, r.B = rec, s.other(rec, c)
-		}
-	}
-	if r.A == nil {
-		return
-	}
-	r.Identical = false
-	verdict, why := s.verdict(r.A, r.B)
-	f := findingOf(r.A, verdict, level)
-	r.First, r.Action = &f, actions[verdict]
-	if verdict == "origin" {
-		r.Roots = append(r.Roots, f)
-	} else if level >= trace.Op {
-		r.Action = "compare-configs" // nothing deeper is shared
-	}
-	r.Evidence = append(r.Evidence, why)
-}
-
-// other is a record of run B that ought to be a shared one's equal and is not; nil: none.
-func (s *sharing) other(a *trace.Record, c cut) *trace.Record {
-	k := globalKey(a, c)
-	if !s.shared[k] {
-		return nil
-	}
-	for _, b := range s.side[1].by[k] {
-		if !equal(a, b) {
-			return b
-		}
-	}
-	return nil
-}
-
-// equal compares what was written, or, where nothing was, read.
-func equal(a, b *trace.Record) bool {
-	if len(a.Out) == 0 {
-		return sigsEqual(a.In, b.In)
-	}
-	return sigsEqual(a.Out, b.Out)
-}
-
-func (s *sharing) verdict(a, b *trace.Record) (string, string) {
-	switch {
-	case a.Kind == "state":
-		return "outside-window", "state differs where the window starts: " + a.Name
-	case a.Kind != "metric" && a.Kind != "module" && sigsEqual(a.In, b.In):
-		return "origin", "all inputs equal, outputs differ"
-	}
-	return "narrow", "the first shared record that differs: what comes before it, the layouts do not share"
 }

@@ -41,9 +41,11 @@ func shaped(r trace.Record, n int) trace.Record {
 
 func inMicro(r trace.Record, m int) trace.Record { r.Microbatch = m; return r }
 
+func bitwise(a, b *trace.Trace) (*Report, error) { return Layouts(a, b, nil) }
+
 func layouts(t *testing.T, a, b *trace.Trace) *Report {
 	t.Helper()
-	r, err := Layouts(a, b)
+	r, err := Layouts(a, b, nil)
 	require.NoError(t, err)
 	return r
 }
@@ -83,11 +85,11 @@ func TestLayoutsShareWhatIsWhole(t *testing.T) {
 	require.ErrorAs(t, err, &NotComparable{})
 	odd = two("n", "L")
 	odd.Raw = nil
-	_, err = Layouts(one(), odd)
+	_, err = Layouts(one(), odd, nil)
 	require.ErrorContains(t, err, "does not say")
-	_, err = Layouts(one(), laid("dp=2", 1, 1, nil))
+	_, err = Layouts(one(), laid("dp=2", 1, 1, nil), nil)
 	require.ErrorContains(t, err, "no step in common")
-	_, err = Layouts(one(), laid("dp=2", 1, 1, []trace.Record{rec("op", "l", "other", nil, l("y=1"))}))
+	_, err = Layouts(one(), laid("dp=2", 1, 1, []trace.Record{rec("op", "l", "other", nil, l("y=1"))}), nil)
 	require.ErrorContains(t, err, "no record in common")
 	same := layouts(t, one(), one())
 	require.True(t, same.Identical)

@@ -91,6 +91,7 @@ type Report struct {
 	Confirmed         bool          `json:"confirmed"`
 	Bytes             *Bytes        `json:"bytes"`
 	Action            string        `json:"action"`
+	Within            *string       `json:"within,omitempty"` // of two layouts: how far apart they may be, and how many records are no further
 	Levels            []LevelStep   `json:"levels,omitempty"`
 
 	// The records of First in the two runs; nil where one run has none.
@@ -128,7 +129,7 @@ func configDifferences(a, b map[string]any) []Field {
 	fields := []Field{}
 	for n := range names { // sorted below
 		if fa[n] != fb[n] && !slices.Contains(derived, n) {
-			fields = append(fields, Field{n, fa[n], fb[n], n != "level"})
+			fields = append(fields, Field{n, fa[n], fb[n], n != "level" && n != "parts" && n != "digests."+trace.PartsDigest})
 		}
 	}
 	sort.Slice(fields, func(i, j int) bool { return fields[i].Field < fields[j].Field })

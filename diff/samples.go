@@ -14,6 +14,13 @@ type cut struct{ dp, micro, batch, seq int }
 // samples are those of a microbatch and the number of microbatches: the same in two runs, a microbatch of one number has the same samples.
 func (c cut) samples() [3]int { return [3]int{c.dp * c.micro, c.batch, c.seq} }
 
+// oneCut tells whether two runs of one layout have the same samples in their microbatches, as far as they say.
+func oneCut(a, b *trace.Trace) bool {
+	x, errA := cutOf(a)
+	y, errB := cutOf(b)
+	return errA != nil || errB != nil || x == y
+}
+
 func cutOf(t *trace.Trace) (c cut, err error) {
 	l, err := parallel.ParseLayout(t.Run.Layout)
 	if err != nil {

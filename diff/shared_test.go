@@ -147,11 +147,11 @@ func TestCutTraces(t *testing.T) {
 		named.Cut, named.Whole = tr.Cut, tr.Whole
 		return named
 	}
-	r, err = Layouts(lay(whole, "dp=1"), lay(cut(2, 99), "dp=1,tp=2"))
+	r, err = Layouts(lay(whole, "dp=1"), lay(cut(2, 99), "dp=1,tp=2"), nil)
 	require.NoError(t, err)
 	require.True(t, r.Unknown())
 	require.Equal(t, &Shared{Steps: 2, Of: 4}, r.Shared)
-	r, err = Layouts(lay(whole, "dp=1"), lay(cut(2, 2), "dp=1,tp=2"))
+	r, err = Layouts(lay(whole, "dp=1"), lay(cut(2, 2), "dp=1,tp=2"), nil)
 	require.NoError(t, err)
 	require.Equal(t, "origin", r.First.Verdict)
 }
@@ -159,7 +159,7 @@ func TestCutTraces(t *testing.T) {
 func TestDigestsOfOtherDefinitions(t *testing.T) {
 	a, b := traceOf("op", steps(1, 1, 99)), traceOf("op", steps(1, 1, 99))
 	a.Run.Digests, b.Run.Digests = map[string]string{"digest": "XXH3"}, map[string]string{"digest": "SHA"}
-	for _, do := range []func(a, b *trace.Trace) (*Report, error){Compare, Layouts} {
+	for _, do := range []func(a, b *trace.Trace) (*Report, error){Compare, bitwise} {
 		_, err := do(a, b)
 		require.ErrorAs(t, err, &NotComparable{})
 		require.ErrorContains(t, err, "digests are defined otherwise")

@@ -29,7 +29,7 @@ var (
 	crossEntropyBackwardKernel = &device.Kernel{Name: "cross_entropy.bwd", ByToken: true, In: device.Names("logits lse targets"),
 		Scalars: device.Names("scale first?"), Out: device.Names("dlogits"),
 		Run: device.Width(runLossBackward[float32], runLossBackward[float64])}
-	sumKernel = &device.Kernel{Name: "sum", In: device.Names("loss"), Out: device.Names("sum"),
+	sumKernel = &device.Kernel{Name: "sum", ByToken: true, In: device.Names("loss"), Out: device.Names("sum"),
 		Fixed: reduce.MustPlan("tokens:seq/fp32"), Tokens: "tokens", Run: device.Width(runSum[float32], runSum[float64])}
 
 	// The cross-entropy in pieces between which ranks with parts of the vocabulary meet.
@@ -52,10 +52,11 @@ func (h *Head) Forward(dev *device.Device, x, targets *device.Tensor) *device.Te
 	loss := h.losses(dev, f)
 
 	c := dev.Open("loss_sum", sumKernel)
+	c.Shards = h.CP.Size()
 	c.Read("loss", loss)
 	sum := c.Write("sum", f, 1)
 	c.Do()
-	return h.CP.AllReduce(dev, "loss_sum.join", sum)
+	return h.CP.AllReduceByToken(dev, "loss_sum.join", sum)
 }
 
 // losses is every row's loss; it keeps lse.
@@ -91,8 +92,8 @@ func (h *Head) lossesOfParts(dev *device.Device, f lowp.Format) *device.Tensor {
 	sum := c.Write("sum", f, rows)
 	target := c.Write("target", f, rows)
 	c.Do()
-	sum = h.TP.AllReduce(dev, "loss.sum.all", sum)
-	target = h.TP.AllReduce(dev, "loss.target.all", target) // one rank has it, so the sum is exact
+	sum = h.TP.AllReduceByToken(dev, "loss.sum.all", sum)
+	target = h.TP.AllReduceByToken(dev, "loss.target.all", target) // one rank has it, so the sum is exact
 
 	c = dev.Open("loss", crossEntropyJoinKernel)
 	c.Read("max", m)

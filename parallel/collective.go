@@ -13,8 +13,9 @@ import (
 // The collectives that add, by the format in which each hop rounds. With tuned=true the tuner sets order and
 // channels by the size of the message and the number of ranks and nodes.
 var (
-	allReduce     = adding(device.Kernel{Name: "all_reduce", In: device.Names("x"), Scalars: device.Names("ranks nodes")}, false)
-	reduceScatter = adding(device.Kernel{Name: "reduce_scatter", In: device.Names("*"), Scalars: device.Names("ranks nodes")}, false)
+	allReduce        = adding(device.Kernel{Name: "all_reduce", In: device.Names("x"), Scalars: device.Names("ranks nodes")}, false)
+	allReduceByToken = adding(device.Kernel{Name: "all_reduce", ByToken: true, In: device.Names("x"), Scalars: device.Names("ranks nodes")}, false)
+	reduceScatter    = adding(device.Kernel{Name: "reduce_scatter", In: device.Names("*"), Scalars: device.Names("ranks nodes")}, false)
 	// Partial sums come wider than their sum is kept: by the fixed recipe they are rounded once, where all have met, by the fast one at each hop.
 	scatterPartial = adding(device.Kernel{Name: "reduce_scatter", ByToken: true, In: device.Names("x"), Scalars: device.Names("ranks nodes outer")}, true)
 	allGather      = &device.Kernel{Name: "all_gather", In: device.Names("*"), Scalars: device.Names("ranks nodes n"), Out: device.Names("*")}
@@ -57,10 +58,19 @@ func (m Member) open(dev *device.Device, label string, k *device.Kernel) *device
 // Shapes: x (…) → y (…).
 // Reduces: the ranks.
 func (m Member) AllReduce(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	return m.allReduce(dev, label, allReduce[x.Format], x)
+}
+
+// AllReduceByToken is AllReduce of what has a row for each token, or is one number for all of them.
+func (m Member) AllReduceByToken(dev *device.Device, label string, x *device.Tensor) *device.Tensor {
+	return m.allReduce(dev, label, allReduceByToken[x.Format], x)
+}
+
+func (m Member) allReduce(dev *device.Device, label string, k *device.Kernel, x *device.Tensor) *device.Tensor {
 	if m.Size() == 1 {
 		return x
 	}
-	c := m.open(dev, label, allReduce[x.Format])
+	c := m.open(dev, label, k)
 	c.Read("x", x)
 	y := c.Write("y", x.Format, x.Shape()...)
 	c.Body = func(c *device.Call) {

@@ -246,7 +246,7 @@ func TestLayoutsShareTheirBits(t *testing.T) {
 		return traced(t, s)
 	}
 	compare := func(a, b *trace.Trace) *diff.Report {
-		r, err := diff.Layouts(a, b)
+		r, err := diff.Layouts(a, b, nil)
 		require.NoError(t, err)
 		return r
 	}

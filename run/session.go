@@ -173,7 +173,9 @@ func (r *session) assemble(j *job, rank parallel.Rank, corpus *data.Corpus) (err
 	r.trainer.Digest = j.Digest || j.Trace.Level > trace.Off
 	r.injector.Begin(r.device, r.trainer.States(func(r state.Role) bool { return r == state.RandomStream }))
 	if r.tracer != nil {
-		r.tracer.Place = r.trainer.Places().Of
+		if j.Trace.Parts {
+			r.tracer.Place = r.trainer.Places().Of
+		}
 		r.trainer.StateAt = r.tracer.WantsState
 		r.trainer.ReadAt = func(step int) bool { return r.tracer.ReadsState(step, j.until()) }
 	}

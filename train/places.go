@@ -85,6 +85,10 @@ func (p *Places) byToken(c *device.Call, a device.Arg) *state.Place {
 	steps, lo := state.Cut{Dim: 1, Part: at.CP, Parts: l.CP}, 0
 	whole := append([]int{samples, t.Seq}, shape[1:]...)
 	switch {
+	case a.Len() == 1 && own == l.TP: // it might be one of a token
+		return nil
+	case a.Len() == 1: // a sum over the tokens of the microbatch
+		whole, columns.Parts, steps.Parts = []int{t.Microbatches()}, 1, 1
 	case len(shape) > 2 && n == t.Batch && l.CP == 1:
 		whole, columns.Dim = append([]int{samples}, shape[1:]...), 1
 	case len(shape) > 2, len(shape) == 1 && a.Format == lowp.INT32: // the latter is the state of a stream

@@ -12,19 +12,22 @@ import (
 
 func diffCommand() *cobra.Command {
 	var asJSON, layouts bool
+	var within string
 	c := &cobra.Command{
 		Use:   "diff A [B]",
 		Long:  "Compare two traces, or what must be equal within one: exit 0 identical, 1 different, 2 not comparable.\n\n" + stepsHelp + layoutsHelp,
 		Short: "Compare two traces, or what must be equal within one: exit 0 identical, 1 different, 2 not comparable",
 		Example: "  firstbit diff /tmp/a /tmp/b\n  firstbit diff --json /tmp/a /tmp/b\n" +
 			"  firstbit diff /tmp/a    the replicas of one run: recomputed activations, whatever ranks have copies of\n" +
-			"  firstbit diff --layouts /tmp/one /tmp/tp2    what runs of different layouts share",
+			"  firstbit diff --layouts /tmp/one /tmp/tp2    what runs of different layouts share\n" +
+			"  firstbit diff --layouts /tmp/one /tmp/tp2 --within rtol=1e-3",
 		Args: oneOrTwo,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&layouts, "layouts", false, "compare two traces of different layouts, by the records that both have whole")
+	c.Flags().StringVar(&within, "within", "", "with --layouts, find the first tensor further apart than `ulps=N` or rtol=X, by dumped bytes")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		r, err := compare(args, layouts)
+		r, err := compare(args, layouts, within)
 		if err != nil {
 			return err
 		}
@@ -62,11 +65,25 @@ same bits on all ranks of a trace that have it: parts of tensors, and parts of s
 ranks, collectives, and the fingerprint of all states. Microbatches are matched by their samples: number m of data-parallel rank d is d·micro+m
 of the step. If batch, seq or the number of microbatches of a step differ, a number has other samples, and only what lies outside
 of microbatches is compared: metrics, states, the optimizer. If ranks have other numbers of microbatches, sums that are carried
-from one to the next are left out. It says how many records were shared. Under the canonical recipe they are identical.`
+from one to the next are left out. It says how many records were shared. Under the canonical recipe they are identical.
 
-func compare(dirs []string, layouts bool) (*diff.Report, error) {
+Of traces made with train --parts, parts of tensors are compared too, those of all ranks together, and over whole steps where microbatches have
+other samples: the first Call whose parts differ is named. By other recipes layouts round otherwise: --within finds the first further apart
+than that. It reads bytes, so both runs need --dump '*'.`
+
+func compare(dirs []string, layouts bool, within string) (*diff.Report, error) {
 	if layouts && len(dirs) < 2 {
 		return nil, fmt.Errorf("--layouts: one trace: must be two")
+	}
+	var apart *diff.Within
+	if within != "" {
+		var err error
+		if !layouts {
+			return nil, fmt.Errorf("--within %s: needs --layouts", within)
+		}
+		if apart, err = diff.ParseWithin(within); err != nil {
+			return nil, fmt.Errorf("--within %w", err)
+		}
 	}
 	a, err := trace.Open(dirs[0])
 	if err != nil {
@@ -81,7 +98,7 @@ func compare(dirs []string, layouts bool) (*diff.Report, error) {
 	}
 	do := diff.Compare
 	if layouts {
-		do = diff.Layouts
+		do = func(a, b *trace.Trace) (*diff.Report, error) { return diff.Layouts(a, b, apart) }
 	}
 	r, err := do(a, b)
 	if err != nil {
@@ -104,6 +121,9 @@ func printReport(out io.Writer, r *diff.Report) {
 	}
 	if r.Layouts {
 		fmt.Fprintf(out, "layouts      %d records shared, %d left out\n", r.Records, r.LeftOut)
+	}
+	if r.Within != nil {
+		fmt.Fprintf(out, "within       %s\n", *r.Within)
 	}
 	if r.Cut != nil {
 		fmt.Fprintf(out, "cut          %s\n", *r.Cut)
