@@ -24,7 +24,7 @@ func distorts(d die, c *Case, b *bench) bool {
 	if d.chance(50) {
 		return true
 	}
-	return flips(one(d, []string{"", " at=rest"}))(d, c, b)
+	return flips(one(d, []string{"", atRestWords}))(d, c, b)
 }
 
 // throughDistortion is right to name the fault nevertheless.
@@ -38,7 +38,9 @@ func throughDistortion(c *Case, l *ledger) []Answer {
 	return written("hardware")(c, l)
 }
 
-func atRestText(text string) bool { return strings.HasSuffix(text, " at=rest") }
+const atRestWords = " at=rest"
+
+func atRestText(text string) bool { return strings.HasSuffix(text, atRestWords) }
 
 // apply is a copy of a trace with the distortion.
 func (x *Distortion) apply(t *trace.Trace) *trace.Trace {

@@ -92,7 +92,7 @@ func (b *bench) try(c *Case, localise Localiser) (t trial) {
 	if c.Saved > 0 && c.Whole { // what comes before, and the restore, one of them has alone
 		from = c.Saved + 1
 	}
-	equal := l.identical(from)
+	equal := l.identical(from, len(c.SetB) > 0)
 	if t.answers, t.err = b.answers(c, l); t.err != nil {
 		return trial{refused: true, err: t.err}
 	}

@@ -42,7 +42,7 @@ var kinds []*kind
 func init() { // the table refers to functions that look into it
 	kinds = []*kind{
 		{name: "flip", share: 1, draw: flips(""), answers: written("hardware")},
-		{name: "rest", share: 1, draw: flips(" at=rest"), answers: atRest},
+		{name: "rest", share: 1, draw: flips(atRestWords), answers: atRest},
 		{name: "set", share: 1, draw: values, answers: written("hardware")},
 		{name: "drop", share: 1, draw: drops, answers: written("hardware")},
 		{name: "unwritten", share: 1, draw: unwritten, answers: written("hardware")},
@@ -57,6 +57,7 @@ func init() { // the table refers to functions that look into it
 		{name: "rebuild", share: 1, needs: needs{quantised: true}, draw: rebuilds, answers: written("hardware")},
 		{name: "draw", share: 1, needs: needs{streams: true}, draw: moves("draw"), answers: moved("iterator")},
 		{name: "seed", share: 1, needs: needs{streams: true}, draw: moves("seed"), answers: moved("seed")},
+		{name: "load.flip", share: 1, draw: loadFlips, answers: loadFlipped},
 		{name: "load.drop", share: 1, draw: restores("drop", states, ""), answers: restored},
 		{name: "load.set", share: 1, draw: sets, answers: restored},
 		{name: "load.copy", share: 1, needs: needs{steps: 3}, draw: copies, answers: restored},

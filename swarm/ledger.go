@@ -54,28 +54,26 @@ func shows(r *trace.Record) bool {
 	return r.Kind == "metric" || r.Kind == "state" || r.Kind == "module"
 }
 
-// identical tells whether no bit differs from a step on. Records that one run has alone count, but for those that faults add to move a stream.
-func (l *ledger) identical(from int) bool {
-	equal, added := true, 0
+// identical tells whether no bit differs from a step on. A record that one run has alone is a difference, unless it moves a stream, as faults do, or
+// the runs overlap what they do otherwise.
+func (l *ledger) identical(from int, otherwise bool) bool {
+	alone := func(r *trace.Record) bool {
+		return r.Iteration >= from && !otherwise && r.Scope != "iterator" && r.Scope != "seed"
+	}
+	equal := true
 	l.each(func(a, b *trace.Record) bool {
-		if a == nil && (b.Scope == "iterator" || b.Scope == "seed") {
-			added++
-			return true
-		}
-		if b.Iteration >= from {
-			equal = equal && a != nil && same(a.Out, b.Out) && (len(a.In)*len(b.In) == 0 || same(a.In, b.In))
+		switch {
+		case a == nil:
+			equal = equal && !alone(b)
+		case b.Iteration >= from && len(a.Flags)+len(b.Flags) == 0:
+			equal = equal && same(a.Out, b.Out) && (len(a.In)*len(b.In) == 0 || same(a.In, b.In))
 		}
 		return equal
 	})
-	n := func(records map[trace.Key]*trace.Record) (n int) {
-		for k := range records { // a count: order reaches nothing
-			if k.Iteration >= from {
-				n++
-			}
-		}
-		return n
+	for k, a := range l.inA { // whether there is one: order reaches nothing
+		equal = equal && (l.inB[k] != nil || !alone(a))
 	}
-	return equal && n(l.inA) == n(l.inB)-added
+	return equal
 }
 
 // wrote are the records that a fault acted on, and that wrote other bits though they read the same: on each rank the first.

@@ -16,7 +16,7 @@ func alone(d die, c *Case, b *bench) bool {
 	if d.chance(40) {
 		return aliases(d, c, b)
 	}
-	return flips(" at=rest")(d, c, b)
+	return flips(atRestWords)(d, c, b)
 }
 
 // aloneAnswers leaves out a Call that overwrote what it was reading: one trace does not tell whether that is meant, and shows who reads it next.
@@ -34,7 +34,7 @@ func aloneAnswers(c *Case, l *ledger) []Answer {
 // pairs draws two faults of one bit each.
 func pairs(d die, c *Case, b *bench) bool {
 	for range 2 {
-		f, ok := d.flip(b.a, one(d, []string{"", " at=rest"}), func(r *trace.Record) bool { return r.Iteration > 0 })
+		f, ok := d.flip(b.a, one(d, []string{"", atRestWords}), func(r *trace.Record) bool { return r.Iteration > 0 })
 		if !ok {
 			return false
 		}
@@ -97,7 +97,7 @@ func (l *ledger) find(a Answer) (found *trace.Record) {
 
 // earlier draws a fault in a step before those that are traced.
 func earlier(d die, c *Case, b *bench) bool {
-	ok := flips(one(d, []string{"", " at=rest"}))(d, c, b)
+	ok := flips(one(d, []string{"", atRestWords}))(d, c, b)
 	f := c.Faults[0]
 	if !ok || f.Step >= c.steps() {
 		return false
@@ -108,7 +108,7 @@ func earlier(d die, c *Case, b *bench) bool {
 
 // elsewhere draws a fault on a rank that is not traced.
 func elsewhere(d die, c *Case, b *bench) bool {
-	ok := flips(one(d, []string{"", " at=rest"}))(d, c, b)
+	ok := flips(one(d, []string{"", atRestWords}))(d, c, b)
 	world := len(b.a.Ranks)
 	f := c.Faults[0]
 	if !ok || world < 2 {

@@ -69,6 +69,34 @@ func restores(kind string, of func(*trace.Record) bool, rest string) func(d die,
 	}
 }
 
+// loadFlips draws a bit of a state, as it is restored or in memory afterwards.
+func loadFlips(d die, c *Case, b *bench) bool {
+	if !d.stops(c, b) {
+		return false
+	}
+	f, r, _ := d.state("flip", c, b, states)
+	if r == nil || len(r.Out) == 0 {
+		return false
+	}
+	f.Rank = r.Rank
+	_, elem, bit, ok := d.element(r)
+	f.text(" phase=load rank=%d elem=%d bit=%d%s", f.Rank, elem, bit, one(d, []string{"", atRestWords}))
+	c.Faults = []Fault{f}
+	return ok
+}
+
+// loadFlipped is right, in memory, where the first Call reads what was not restored so. What a collective of the restore reads and gives to others
+// is restored so, to a run that never stopped.
+func loadFlipped(c *Case, l *ledger) []Answer {
+	switch {
+	case !atRestText(c.Faults[0].Text):
+		return restored(c, l)
+	case c.Whole:
+		return append(atRest(c, l), answersOf("restore", "state", l.restored(c.Saved))...)
+	}
+	return atRest(c, l)
+}
+
 // sets draws an element of a state and its value.
 func sets(d die, c *Case, b *bench) bool {
 	if !d.stops(c, b) {
