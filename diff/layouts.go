@@ -55,6 +55,7 @@ func Layouts(a, b *trace.Trace, within *Within) (*Report, error) {
 	for i, t := range []*trace.Trace{a, b} {
 		s.between.side[i] = partsOf(t, w, level, cuts[i], s.within)
 	}
+	r.NotRecorded = lackingParts(a, b)
 	s.share(r)
 	if r.Records == 0 {
 		return nil, NotComparable{"the traces have no record in common"}

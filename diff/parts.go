@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
+	"firstbit/parallel"
 	"firstbit/trace"
 )
 
@@ -76,6 +76,27 @@ func definitions(t, other *trace.Trace) map[string]string {
 		delete(d, trace.PartsDigest)
 	}
 	return d
+}
+
+// lackingParts says why pieces are not compared though a trace has sums over them; nil: they are, or neither has.
+func lackingParts(a, b *trace.Trace) *string {
+	if !a.Run.Parts && !b.Run.Parts {
+		return nil
+	}
+	for _, t := range []*trace.Trace{a, b} {
+		text := ""
+		l, err := parallel.ParseLayout(t.Run.Layout)
+		switch {
+		case !t.Run.Parts:
+			text = fmt.Sprintf("trace %s has no sums over pieces: train --parts makes them", t.Dir)
+		case err == nil && len(t.Ranks) < l.World():
+			text = fmt.Sprintf("trace %s has %d of %d ranks: what the others have pieces of is not compared", t.Dir, len(t.Ranks), l.World())
+		default:
+			continue
+		}
+		return &text
+	}
+	return nil
 }
 
 // localKey is the place of a producer's name in a rank's microbatch.
@@ -197,52 +218,6 @@ func (p *parts) add(k wholeKey, a argument) {
 // complete tells whether all pieces of a whole are there, and nothing more.
 func (w *whole) complete() bool { return w != nil && w.n == w.of }
 
-// between is the wholes of two runs, and how far apart they may be.
-type between struct {
-	side   [2]*parts
-	dirs   [2]string
-	within *Within // nil: bits are compared
-	found  map[wholeKey]distance
-}
-
-// distance is how a whole of one run stands to that of the other.
-type distance uint8
-
-const (
-	notCompared distance = iota
-	equalBits
-	near    // other bits, no further apart than they may be
-	far     // further, or other bits where only these are compared
-	unknown // other bits, and not all were dumped
-)
-
-// of compares a whole.
-func (b *between) of(k wholeKey) distance {
-	d, seen := b.found[k]
-	if !seen {
-		d = b.compare(k)
-		b.found[k] = d
-	}
-	return d
-}
-
-func (b *between) compare(k wholeKey) distance {
-	x, y := b.side[0].wholes[k], b.side[1].wholes[k]
-	switch {
-	case !x.complete() || !y.complete() || x.gathers != nil || y.gathers != nil || x.dtype != y.dtype || !slices.Equal(x.shape, y.shape):
-		return notCompared
-	case x.torn || y.torn:
-		return far
-	case x.sum == y.sum:
-		return equalBits
-	case b.within == nil:
-		return far
-	case strings.Contains(k.name, "<"): // of an input there are no dumps
-		return notCompared
-	}
-	return b.within.wholes([2]*whole{x, y}, b.side, b.dirs)
-}
-
 // gathered tells whether what a collective of a run gathered is another thing than what its members had.
 func (p *parts) gathered(k wholeKey) bool {
 	w := p.wholes[k]
@@ -251,45 +226,4 @@ func (p *parts) gathered(k wholeKey) bool {
 	}
 	from := p.wholes[*w.gathers]
 	return w.torn || from.complete() && !from.torn && from.sum != w.sum
-}
-
-// differs is the first of what a record of run A reads or writes that differs, and how; false: nothing does.
-func (b *between) differs(s spot, as func(distance) bool) (k wholeKey, found bool) {
-	r := &b.side[0].lanes[s.lane][s.at]
-	clipped := r.Kind == "optim" && b.clipped(r) // by another norm: what it writes follows
-	b.side[0].each(s, func(key wholeKey, a argument) {
-		if !found && !(clipped && a.output) && (as(b.of(key)) || b.side[0].gathered(key)) {
-			k, found = key, true
-		}
-	})
-	return k, found
-}
-
-// clipped tells whether an update of run A has another norm of the gradient than run B's.
-func (b *between) clipped(r *trace.Record) bool {
-	for l := range b.side[1].lanes {
-		i := b.side[1].find(l, r, r.Phase+" "+trace.Path(r.Scope, r.Name))
-		if i < 0 {
-			continue
-		}
-		o := &b.side[1].lanes[l][i]
-		for j := range r.In {
-			if r.In[j].Name == "norm" && j < len(o.In) && !sigEqual(&r.In[j], &o.In[j]) {
-				return true
-			}
-		}
-		return false
-	}
-	return false
-}
-
-// compared tells whether all that a record of a run writes is compared with what the other has.
-func (b *between) compared(side int, s spot) bool {
-	r, n := &b.side[side].lanes[s.lane][s.at], 0
-	b.side[side].each(s, func(k wholeKey, a argument) {
-		if a.output && b.of(k) != notCompared {
-			n++
-		}
-	})
-	return n > 0 && n >= len(r.Out)
 }

@@ -97,11 +97,15 @@ func TestPartsAddUpOverAnyCut(t *testing.T) {
 	without.Run.Parts = false
 	r := layouts(t, cutInto(t, 1, value), without)
 	require.True(t, r.Identical, "what has no sums is not compared")
+	require.Contains(t, *r.NotRecorded, "train --parts")
 	require.Equal(t, 1, r.Records)
 
 	few := cutInto(t, 2, changed(3, -1)) // the other rank was not traced
 	few.Ranks = few.Ranks[:1]
-	require.True(t, layouts(t, cutInto(t, 1, value), few).Identical)
+	r = layouts(t, cutInto(t, 1, value), few)
+	require.True(t, r.Identical)
+	require.Contains(t, *r.NotRecorded, "1 of 2 ranks")
+	require.Nil(t, layouts(t, cutInto(t, 1, value), cutInto(t, 2, value)).NotRecorded)
 }
 
 // Copies of a piece count once, and must agree.

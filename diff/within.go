@@ -39,7 +39,7 @@ func ParseWithin(text string) (*Within, error) {
 }
 
 // maxWhole bounds the elements that are put together.
-const maxWhole = 1 << 28
+const maxWhole = 1 << 26
 
 // wholes compares two wholes by the bytes that were dumped of their pieces.
 func (w *Within) wholes(x [2]*whole, side [2]*parts, dirs [2]string) distance {
@@ -62,8 +62,8 @@ func (w *whole) read(e dtype, p *parts, dir string) ([]uint64, error) {
 	if n > maxWhole {
 		return nil, fmt.Errorf("%d elements: are more than %d", n, maxWhole)
 	}
-	codes := make([]uint64, n)
-	for _, a := range w.args {
+	bytes := make([][]byte, len(w.args)) // all of them, before memory is taken for the whole
+	for i, a := range w.args {
 		g := p.written(a)
 		if g == nil || g.Dump == "" {
 			return nil, fmt.Errorf("no bytes were dumped")
@@ -72,12 +72,16 @@ func (w *whole) read(e dtype, p *parts, dir string) ([]uint64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(b) != e.size(g.Numel) {
+		if g.Numel != a.sig.Numel || len(b) != e.size(g.Numel) {
 			return nil, fmt.Errorf("has other bytes than its dtype")
 		}
-		err = a.sig.Place.Runs(g.Numel, func(from, to, n int) {
-			for i := range n {
-				codes[to+i] = e.at(b, from+i)
+		bytes[i] = b
+	}
+	codes := make([]uint64, n)
+	for i, a := range w.args {
+		err := a.sig.Place.Runs(a.sig.Numel, func(from, to, n int) {
+			for j := range n {
+				codes[to+j] = e.at(bytes[i], from+j)
 			}
 		})
 		if err != nil {
