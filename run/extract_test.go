@@ -13,6 +13,9 @@ import (
 // A Call runs by itself with the bits that it had in its run, whatever it is: products, kernels that choose, updates in place, draws, batches,
 // collectives on all ranks. With a fault in the run it came from it has other bits: those of the kernel.
 func TestExtractedCallsRunByThemselves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing here is concurrent that other tests are not")
+	}
 	for _, c := range []struct {
 		site   Site
 		layout string

@@ -50,6 +50,9 @@ func fill(t *device.Tensor) {
 // Whatever a Call's output keeps of before is an input that it declares: a run in which all other outputs are poisoned before each Call has
 // the same bits. Else a run that continues would differ where nothing says why.
 func TestOutputsKeepOnlyWhatIsRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing here is concurrent that other tests are not")
+	}
 	for _, c := range []struct {
 		layout string
 		change func(*train.Config)

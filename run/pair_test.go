@@ -46,6 +46,9 @@ func TestPairIsLocalisedFromACheckpoint(t *testing.T) {
 
 // What changed in memory after the last Call of a step is found where it is first read, in the next.
 func TestPairFindsTheReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing here is concurrent that other tests are not")
+	}
 	p := pairOf(t, func(side int, s *Spec) {
 		if side == 1 {
 			s.Faults = []string{"flip@optim.embed.w at=rest step=4 phase=opt elem=5 bit=20"}
@@ -59,6 +62,9 @@ func TestPairFindsTheReader(t *testing.T) {
 
 // A run whose fault depends on what it did before does not continue from its checkpoint as it went on: its windows begin where it did.
 func TestPairBeginsAnewWhereItMust(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing here is concurrent that other tests are not")
+	}
 	p := pairOf(t, func(side int, s *Spec) {
 		if side == 1 {
 			s.Faults = []string{"alias@layers.1.attn.wq with=layers.1.attn.wk step=1-"}
@@ -77,6 +83,9 @@ func TestPairBeginsAnewWhereItMust(t *testing.T) {
 
 // Of a run that was not stopped and one that continues, the restore is in the window.
 func TestPairOfARestore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing here is concurrent that other tests are not")
+	}
 	dir := t.TempDir()
 	noisy := func(s *Spec) { s.Config.Model.Dropout = 0.1 }
 	saved := pairOf(t, func(_ int, s *Spec) { noisy(s); s.Save, s.Until = Save{Dir: dir}, 3 })

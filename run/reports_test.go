@@ -51,6 +51,9 @@ func inFlight(bytes int) func(*Spec) {
 // What others reported is expressed by the grammar of faults and plans, and read from traces as what it is: from a healthy and a faulty
 // run, from two faulty runs where they vary, and from one trace where that can show it. docs/reports.md lists them.
 func TestReports(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing here is concurrent that other tests are not")
+	}
 	memory := func(path, phase, says string) verdict { return verdict{"memory", "memory", path, phase, says} }
 	one := func(v verdict) *verdict { return &v }
 	for _, c := range []report{
