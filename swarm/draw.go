@@ -189,13 +189,13 @@ func (d die) layout(n needs) parallel.Layout {
 	return l
 }
 
-// site is one Call in all its instances.
-type site struct{ at []*trace.Record }
+// instances are the records of one Call.
+type instances struct{ at []*trace.Record }
 
-// sites are the Calls of a trace for which a condition holds, each of its records one instance, in the order in which they first come.
-func sites(t *trace.Trace, of func(*trace.Record) bool) (found []*site) {
+// calls are the Calls of a trace for which a condition holds, each of its records one instance, in the order in which they first come.
+func calls(t *trace.Trace, of func(*trace.Record) bool) (found []*instances) {
 	type name struct{ phase, scope, name string }
-	known := map[name]*site{}
+	known := map[name]*instances{}
 	for i := range t.Ranks {
 		for j := range t.Ranks[i].Records {
 			r := &t.Ranks[i].Records[j]
@@ -205,7 +205,7 @@ func sites(t *trace.Trace, of func(*trace.Record) bool) (found []*site) {
 			n := name{r.Phase, r.Scope, r.Name}
 			s := known[n]
 			if s == nil {
-				s = &site{}
+				s = &instances{}
 				known[n] = s
 				found = append(found, s)
 			}
@@ -217,7 +217,7 @@ func sites(t *trace.Trace, of func(*trace.Record) bool) (found []*site) {
 
 // record draws a Call, and one of its instances; nil: there is none.
 func (d die) record(t *trace.Trace, of func(*trace.Record) bool) *trace.Record {
-	found := sites(t, of)
+	found := calls(t, of)
 	if len(found) == 0 {
 		return nil
 	}

@@ -151,15 +151,18 @@ func (l *ledger) other(a, b *trace.Record, from string, out *trace.Sig) bool {
 	return false
 }
 
-// shared are the records of run B that first read, on each rank, what one of two Calls in one memory wrote and the other overwrote, or, if that
-// counts, that overwrote what they were reading.
+// shared are the records of run B that first read, on each rank, what is not what was written there, or, if that counts, that overwrote what they
+// were reading: of two Calls in one memory, or of others whose tensors these update.
 func (l *ledger) shared(f *Fault, inPlace bool) (at []*trace.Record) {
-	last := map[string]*trace.Record{} // by producer
+	last := latest{}
 	rank := all
 	l.each(func(a, b *trace.Record) bool {
 		if b.Rank != rank {
 			rank = b.Rank
 			clear(last)
+		}
+		if b.Kind == "state" { // which others name as who wrote it
+			last.note(b)
 		}
 		if a == nil || f.Rank != all && f.Rank != rank || shows(b) {
 			return true
@@ -167,7 +170,7 @@ func (l *ledger) shared(f *Fault, inPlace bool) (at []*trace.Record) {
 		path := trace.Path(b.Scope, b.Name)
 		mine := path == f.Name || path == f.With
 		for i := range b.In {
-			if in := &b.In[i]; in.From != nil && i < len(a.In) && a.In[i].Digest != in.Digest && l.kept(last, *in.From, f) {
+			if in := &b.In[i]; in.From != nil && i < len(a.In) && a.In[i].Digest != in.Digest && l.kept(last, *in.From, b, f) {
 				at = append(at, b)
 				return false
 			}
@@ -176,24 +179,34 @@ func (l *ledger) shared(f *Fault, inPlace bool) (at []*trace.Record) {
 			at = append(at, b)
 			return false
 		}
-		if mine {
-			last[producer(b)] = b
-		}
+		last.note(b)
 		return true
 	})
 	return at
 }
 
-// kept tells whether an input comes from one of the two Calls of a shared memory, which wrote the same in both runs.
-func (l *ledger) kept(last map[string]*trace.Record, from string, f *Fault) bool {
+// latest are the last records of Calls, and of Calls in a microbatch.
+type latest map[site]*trace.Record
+
+type site struct {
+	producer string
+	micro    int
+}
+
+func (w latest) note(r *trace.Record) {
+	w[site{producer(r), all}], w[site{producer(r), r.Microbatch}] = r, r
+}
+
+// kept tells whether the Call that an input comes from wrote the same in both runs: in the reader's microbatch, if it ran there.
+func (l *ledger) kept(last latest, from string, reader *trace.Record, f *Fault) bool {
 	from, _, _ = strings.Cut(from, "#")
-	_, path, _ := strings.Cut(from, " ")
-	if path != f.Name && path != f.With {
-		return false
+	b := last[site{from, all}]
+	if own := last[site{from, reader.Microbatch}]; own != nil && reader.Phase != "opt" && own.Iteration == reader.Iteration {
+		b = own
 	}
-	b := last[from]
-	if b == nil { // in an earlier step than the trace, or a phase of it
-		return true
+	if b == nil { // in an earlier step than the trace
+		_, path, _ := strings.Cut(from, " ")
+		return path == f.Name || path == f.With
 	}
 	a := l.inA[b.Key()]
 	return a != nil && same(a.Out, b.Out)
