@@ -72,9 +72,14 @@ func (p *pair) read(s stray) bool {
 	if p.reads(s, p.first) {
 		return true
 	}
-	for i := p.first + 1; i < len(p.a) && isFingerprint(first); i++ {
-		if isFingerprint(&p.a[i]) && p.match[i] >= 0 && p.reads(s, i) {
+	for i := p.first + 1; i < len(p.a) && isFingerprint(first); i++ { // which shows that something differs, and not what
+		j := p.match[i]
+		switch {
+		case j < 0 || !differs(&p.a[i], &p.b[j]):
+		case p.reads(s, i):
 			return true
+		case p.a[i].Kind != "metric":
+			return false
 		}
 	}
 	return false
