@@ -204,7 +204,7 @@ func (p *pair) verdict(all *world) (string, []string) {
 	switch {
 	case len(a.Flags)+len(b.Flags) > 0 && !sigsEqual(a.Out, b.Out) && sigsEqual(a.In, b.In):
 		return "artifact", []string{"flagged " + strings.Join(append(a.Flags, b.Flags...), ", ") + ": these bytes are not meant to be read"}
-	case a.Phase == "load" && (a.Kind == "load" || p.disturbance(p.first) == nil):
+	case a.Kind == "load" || a.Phase == "load" && p.disturbance(p.first) == nil:
 		return "restore", []string{"what was restored differs: " + trace.Path(a.Scope, a.Name)}
 	case a.Kind == "state":
 		if p.loaded() {
