@@ -3,7 +3,6 @@ package swarm
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"firstbit/lowp"
 	"firstbit/parallel"
@@ -65,65 +64,79 @@ const maxRanks = 16
 func (d die) anyWorld(n needs) Case {
 	var c Case
 	set := func(path string, value any) { c.Set = append(c.Set, fmt.Sprintf("%s=%v", path, value)) }
-	pattern := d.letters(1 + d.Intn(3))
-	if d.chance(15) {
-		pattern += "/" + d.letters(1)
-	}
 	l := d.layout(n)
-	micro := 1 + d.Intn(2)
+	c.Layout = l.String()
+	pattern, micro := d.letters(1+d.Intn(3)), 1+d.Intn(2)
 	if l.PP > 1 {
 		micro = l.PP * (1 + d.Intn(2))
-		for len(strings.Split(pattern, "/")[0]) < l.PP*l.VPP {
+		for len(pattern) < l.PP*l.VPP {
 			pattern = d.letters(1) + pattern
 		}
 	}
-	c.Layout = l.String()
+	if d.chance(15) {
+		pattern += "/" + d.letters(1)
+	}
 	set("model.pattern", pattern)
 	set("seed", d.Intn(1<<20))
 	set("steps", max(2+d.Intn(2), n.steps))
 	set("micro", micro)
 	set("batch", 1+d.Intn(2))
-	set("seq", []int{8, 16}[d.Intn(2)])
-	set("model.hidden", 32)
-	set("model.moe.experts", 8)
-	set("model.moe.hidden", 16)
-	set("model.ssm.heads", 4)
-	set("model.ssm.head_dim", 4)
-	set("model.ssm.state", 4)
-	set("model.ssm.groups", 4)
-	set("model.kv_heads", 4)
+	set("seq", one(d, []int{8, 16}))
+	for _, s := range small {
+		set(s.path, s.value)
+	}
 	set("model.tied", d.chance(50))
 	c.Recipe = one(d, []string{"fixed", "fixed", "fast", "canonical"})
+	d.precision(n, &c, set)
+	if c.Recipe == "canonical" {
+		set("model.moe.aux", "sequence")
+	}
+	sometimes := func(percent int, path string, value any) {
+		if d.chance(percent) {
+			set(path, value)
+		}
+	}
+	always := func(b bool) int {
+		if b {
+			return 100
+		}
+		return 30
+	}
+	sometimes(always(n.recomputes), "model.recompute", true)
+	sometimes(always(n.recomputes || n.streams), "model.dropout", 0.1)
+	sometimes(always(false), "model.moe.jitter", 0.05)
+	sometimes(15, "streams", "indexed")
+	sometimes(30, "model.moe.router", one(d, []string{"softmax", "softmax_topk"}))
+	sometimes(15, "model.moe.latent", 8)
+	sometimes(40, "cluster.overlap", true)
+	sometimes(40, "cluster.bucket", 500+d.Intn(2000))
+	return c
+}
+
+// small are extents that all layouts divide.
+var small = []struct {
+	path  string
+	value int
+}{{"model.hidden", 32}, {"model.moe.hidden", 16}, {"model.ssm.heads", 4}, {"model.ssm.head_dim", 4}, {"model.ssm.state", 4}, {"model.ssm.groups", 4}, {"model.kv_heads", 4}}
+
+// precision draws one, with a recipe that it can have.
+func (d die) precision(n needs, c *Case, set func(string, any)) {
 	precision := one(d, []string{"fp32", "fp32", "bf16", "bf16", "fp8", "mxfp8", "nvfp4"})
 	if n.quantised {
 		precision = one(d, []string{"fp8", "mxfp8", "nvfp4"})
 	}
-	if precision != "fp32" && precision != "bf16" {
-		c.Recipe = one(d, []string{"fixed", "fast"})
-	}
 	set("precision", precision)
-	if precision == "fp8" && d.chance(50) {
-		set("quant.scaling", "delayed")
+	switch precision {
+	case "fp32", "bf16":
+		return
+	case "fp8":
+		set("quant.scaling", one(d, []string{"current", "delayed"}))
+	case "mxfp8":
+		set("quant.rule", one(d, []string{"up", "floor"}))
 	}
 	if c.Recipe == "canonical" {
-		set("model.moe.aux", "sequence")
+		c.Recipe = "fixed"
 	}
-	if n.recomputes || d.chance(30) {
-		set("model.recompute", true)
-	}
-	if n.recomputes || n.streams || d.chance(30) {
-		set("model.dropout", 0.1)
-	}
-	if n.streams && d.chance(50) || d.chance(15) {
-		set("model.moe.jitter", 0.05)
-	}
-	if d.chance(40) {
-		set("cluster.overlap", true)
-	}
-	if d.chance(40) {
-		set("cluster.bucket", 500+d.Intn(2000))
-	}
-	return c
 }
 
 // besides has run B differ in something else that changes no bit, or less than all traced, with the fault in it.
