@@ -170,7 +170,7 @@ func (l *ledger) shared(f *Fault, inPlace bool) (at []*trace.Record) {
 		path := trace.Path(b.Scope, b.Name)
 		mine := path == f.Name || path == f.With
 		for i := range b.In {
-			if in := &b.In[i]; in.From != nil && i < len(a.In) && a.In[i].Digest != in.Digest && l.kept(last, *in.From, b, f) {
+			if in := &b.In[i]; in.From != nil && i < len(a.In) && a.In[i].Digest != in.Digest && l.kept(last, in, b, f) {
 				at = append(at, b)
 				return false
 			}
@@ -198,15 +198,19 @@ func (w latest) note(r *trace.Record) {
 }
 
 // kept tells whether the Call that an input comes from wrote the same in both runs: in the reader's microbatch, if it ran there.
-func (l *ledger) kept(last latest, from string, reader *trace.Record, f *Fault) bool {
-	from, _, _ = strings.Cut(from, "#")
+func (l *ledger) kept(last latest, in *trace.Sig, reader *trace.Record, f *Fault) bool {
+	from, _, _ := strings.Cut(*in.From, "#")
 	b := last[site{from, all}]
 	if own := last[site{from, reader.Microbatch}]; own != nil && reader.Phase != "opt" && own.Iteration == reader.Iteration {
 		b = own
 	}
 	if b == nil { // in an earlier step than the trace
 		_, path, _ := strings.Cut(from, " ")
-		return path == f.Name || path == f.With
+		return !l.alone && (path == f.Name || path == f.With)
+	}
+	whole := func(out trace.Sig) bool { return slices.Equal(out.Shape, in.Shape) }
+	if l.alone && !slices.ContainsFunc(b.Out, whole) { // of a part, run B alone does not tell what was written
+		return false
 	}
 	a := l.inA[b.Key()]
 	return a != nil && same(a.Out, b.Out)
