@@ -83,6 +83,9 @@ func (s *sharing) byParts() bool {
 }
 
 func (s *sharing) otherMicrobatches() string {
+	if x, y := s.between.side[0].cut, s.between.side[1].cut; x.dp*x.micro*x.batch != y.dp*y.micro*y.batch || x.seq != y.seq {
+		return "a step has other samples in one run than in the other: only what lies outside of them is compared"
+	}
 	if s.byParts() {
 		return "a step's samples are cut into other microbatches: inside of them what has a row for each token is compared, over a whole step"
 	}

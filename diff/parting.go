@@ -52,12 +52,12 @@ func (b *between) parting(s spot, k wholeKey) *parting {
 	if name, input, ok := strings.Cut(k.name, "<"); ok {
 		from = name
 		for i := range r.In {
-			if r.In[i].Name == input && r.In[i].From != nil {
+			if r.In[i].Name == input && r.In[i].From != nil && r.Kind == "optim" {
 				from = *r.In[i].From
 			}
 		}
 	}
-	if at := p.find(s.lane, r, from); at >= 0 {
+	if at := p.find(s.lane, r, from); at >= 0 && at <= s.at {
 		s.at = at
 	}
 	return &parting{a: &p.lanes[s.lane][s.at], spot: s, whole: &k}

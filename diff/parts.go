@@ -125,10 +125,10 @@ func (p *parts) each(s spot, do func(k wholeKey, a argument)) {
 	for i := range r.In {
 		g := &r.In[i]
 		switch {
-		case g.Place == nil || inside(r.Phase) && !p.within:
-		case r.Kind == "optim":
+		case g.Place == nil:
+		case r.Kind == "optim" || !fromInside(g): // a weight, or the gradient that updates one
 			do(p.key(r, own+"<"+g.Name), argument{spot: s, sig: g})
-		case g.From != nil:
+		case p.within:
 			do(p.key(r, p.made(s.lane, r, *g.From)), argument{spot: s, sig: g})
 		}
 	}
@@ -152,6 +152,15 @@ func (p *parts) each(s spot, do func(k wholeKey, a argument)) {
 		}
 		do(p.key(r, name), argument{s, g, true, inside(r.Phase), gathers})
 	}
+}
+
+// fromInside tells whether an input was written inside of a microbatch, and is read there.
+func fromInside(g *trace.Sig) bool {
+	if g.From == nil {
+		return false
+	}
+	phase, _ := producerOf(*g.From)
+	return inside(phase)
 }
 
 // collected names what a collective gathers or adds up, if it is one tensor.

@@ -236,3 +236,29 @@ func TestWithin(t *testing.T) {
 		require.Error(t, err, text)
 	}
 }
+
+// A Call is no origin where something that it reads was not compared, or differs on a rank that has another piece.
+func TestPartsOfWeights(t *testing.T) {
+	run := func(ranks int, weight, y func(i int) float32, from string) *trace.Trace {
+		tr := cutInto(t, ranks, y)
+		for i := range tr.Ranks {
+			r := &tr.Ranks[i].Records[1]
+			w := pieceOf(t, op("w", "w=1", "w"), columnsOf(i, ranks), weight).Out[0]
+			if from == "" {
+				w.Place, w.Parts = nil, ""
+			}
+			w.Name, w.From = "w", ptr("opt "+from)
+			r.In = append(r.In, w)
+		}
+		return tr
+	}
+	broken := changed(7, 1e9)
+	r := layouts(t, run(1, value, value, "optim.w"), run(2, value, broken, "optim.w"))
+	require.Equal(t, "origin", r.First.Verdict, r.Evidence)
+	r = layouts(t, run(1, value, value, "optim.w"), run(2, broken, broken, "optim.w"))
+	require.Equal(t, "narrow", r.First.Verdict)
+	require.Contains(t, r.Evidence[0], "w of l.w1 differs")
+	r = layouts(t, run(1, value, value, ""), run(2, value, broken, ""))
+	require.Equal(t, "narrow", r.First.Verdict)
+	require.Contains(t, r.Evidence[0], "was not compared on all ranks: w")
+}

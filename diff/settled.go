@@ -16,6 +16,9 @@ func (b *between) verdict(m *parting, s *sharing) (string, []string) {
 	}
 	if name, input, ok := strings.Cut(k.name, "<"); ok {
 		_, path := producerOf(name)
+		if input != "grad" {
+			return "narrow", []string{fmt.Sprintf("%s of %s differs, though what wrote it does not", input, path)}
+		}
 		return "narrow", []string{fmt.Sprintf("the %s that %s reads differs: how it is summed over microbatches and ranks, the layouts do not share", input, path)}
 	}
 	if o := s.other(m.a, b.side[0].cut); o != nil && sigsEqual(m.a.In, o.In) {
@@ -126,20 +129,24 @@ func (j *judging) settled(side int, s spot, from string, hops int) bool {
 	return false
 }
 
-// state is settled of what was written outside of microbatches: weights and states of earlier steps were compared there.
+// state is settled of what was written outside of microbatches, other than weights: in this step or the one before, or at the beginning.
 func (j *judging) state(p *parts, s spot, from string) bool {
 	r := p.lanes[s.lane][s.at]
 	r.Microbatch = 0
-	at := p.find(s.lane, &r, from)
-	if at < 0 || at > s.at {
-		return true
+	for _, iteration := range []int{r.Iteration, r.Iteration - 1, 0} {
+		r.Iteration = iteration
+		at := p.find(s.lane, &r, from)
+		if at < 0 || at > s.at {
+			continue
+		}
+		made := &p.lanes[s.lane][at]
+		if made.Kind == "state" { // it would have differed before; a rank's random stream may be its own
+			return true
+		}
+		d := j.of(p.key(made, from))
+		return d == equalBits || d == near || j.sharing.sharedEqual(globalKey(made, p.cut))
 	}
-	made := &p.lanes[s.lane][at]
-	if made.Kind == "state" { // it would have differed before; a rank's random stream may be its own
-		return true
-	}
-	d := j.of(p.key(made, from))
-	return d == equalBits || d == near || j.sharing.sharedEqual(globalKey(made, p.cut))
+	return false
 }
 
 // message looks at what was sent.

@@ -15,13 +15,14 @@ import (
 type Places struct {
 	t       *Trainer
 	weights map[*state.Place]*nn.Param
+	read    map[*device.Tensor]*nn.Param // by what kernels read
 }
 
 // Places is that of the trainer's Calls.
 func (t *Trainer) Places() *Places {
-	p := &Places{t, map[*state.Place]*nn.Param{}}
+	p := &Places{t, map[*state.Place]*nn.Param{}, map[*device.Tensor]*nn.Param{}}
 	for _, w := range t.weights.Params() {
-		p.weights[&w.Place] = w
+		p.weights[&w.Place], p.read[w.W] = w, w
 	}
 	return p
 }
@@ -35,7 +36,7 @@ func (p *Places) Of(c *device.Call, a device.Arg, output bool) *state.Place {
 		}
 		return &c.State.Place
 	case c.Kind == device.Optim && c.Weight != nil:
-		if !output && a.Name != "grad" {
+		if a.Name == "norm" {
 			return nil
 		}
 		return c.Weight
@@ -44,8 +45,12 @@ func (p *Places) Of(c *device.Call, a device.Arg, output bool) *state.Place {
 			return nil
 		}
 		return c.Weight
-	case output && c.Kernel.ByToken && c.Shards <= 1 && (phase == device.Fwd || phase == device.Rec || phase == device.Bwd):
+	case phase != device.Fwd && phase != device.Rec && phase != device.Bwd:
+		return nil
+	case output && c.Kernel.ByToken && c.Shards <= 1:
 		return p.byToken(c, a)
+	case !output && p.read[a.Tensor] != nil:
+		return &p.read[a.Tensor].Place
 	}
 	return nil
 }
