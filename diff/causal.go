@@ -26,7 +26,8 @@ type write struct {
 //
 // A producer is a Call of one name, which runs in every microbatch. What is read is what it wrote last, or, where microbatches are under way at
 // the same time, what it wrote in the reader's. Where a record reads several tensors of one producer, each may be of another microbatch of the step.
-// Nothing is known across steps that were not traced, of views, whose shape is another, and of destinations that nobody may read yet.
+// Of views, whose shape is another, and of destinations that nobody may read yet, only who wrote there in between is known; across steps that
+// were not traced, nothing.
 type causes struct {
 	records []trace.Record
 	last    map[string][]write // by producer: its writes of the latest step in which it ran
@@ -121,7 +122,8 @@ func (c *causes) read(at, in int) {
 		return
 	}
 	meant := c.meant(r, g, writes)
-	if slices.ContainsFunc(meant, func(w write) bool { return w.Digest == g.Digest || !sameShape(w.Sig, g) }) {
+	view := !slices.ContainsFunc(meant, func(w write) bool { return sameShape(w.Sig, g) }) // of which no digest is known
+	if view && g.Over == "" || slices.ContainsFunc(meant, func(w write) bool { return w.Digest == g.Digest }) {
 		return
 	}
 	b := breach{at: at, in: in, wrote: meant[len(meant)-1].at, over: g.Over}
