@@ -93,7 +93,7 @@ func dealt() (n int) {
 // The same cases come out whoever runs them, in shards or at once, on however many processors. Shards are put together once each.
 func TestShardsAreTheSwarm(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	const n = 6
+	const n = 3
 	miss := Options{N: n, Localise: func(a, b *trace.Trace) (*diff.Report, error) { return &diff.Report{Identical: true}, nil }}
 	whole := slice(t, miss)
 	require.Len(t, whole.Missed, n)
