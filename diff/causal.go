@@ -138,13 +138,19 @@ func (c *causes) read(at, in int) {
 
 // meant is what a record may have meant to read.
 func (c *causes) meant(r *trace.Record, g *trace.Sig, writes []write) []write {
-	same := 0
+	same, own := 0, 0
 	for i := range r.In {
+		if &r.In[i] == g {
+			own = same
+		}
 		if r.In[i].From != nil && *r.In[i].From == *g.From {
 			same++
 		}
 	}
-	if same > 1 {
+	switch {
+	case same > 1 && same == len(writes) && !inside(r.Phase): // those of all microbatches, in their order
+		return writes[own : own+1]
+	case same > 1:
 		return writes
 	}
 	last := len(writes) - 1

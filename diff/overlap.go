@@ -27,6 +27,9 @@ func landed(records []trace.Record) []trace.Record {
 		if name, waits := strings.CutSuffix(r.Name, waitSuffix); waits && r.Kind == "collective" {
 			r.In, r.Name = brought(&r), name
 		}
+		if r.Kind == "draw" && hasName(r.In, "before") { // it draws from the copy; where the stream stands meanwhile is a matter of what stands beside it
+			r.In, r.Out = lacking(r.In, "stream"), lacking(r.Out, "stream")
+		}
 		for i := range r.In {
 			if from := r.In[i].From; from != nil && strings.HasSuffix(*from, waitSuffix) {
 				r.In = slices.Clone(r.In)
@@ -45,4 +48,8 @@ func (r *Report) overlapAlike(a, b []trace.Record) (_, _ []trace.Record) {
 		return a, b
 	}
 	return landed(a), landed(b)
+}
+
+func lacking(sigs []trace.Sig, name string) []trace.Sig {
+	return slices.DeleteFunc(slices.Clone(sigs), func(g trace.Sig) bool { return g.Name == name })
 }

@@ -250,7 +250,11 @@ func (x *arrivals) search(lane, with int) int {
 		r := &x.t.Ranks[lane].Records[i]
 		k := r.Key()
 		k.Rank = 0
-		if o := others[k]; o != nil && r.Kind == "op" && depends(r.Plan) && sigsEqual(r.In, o.In) && !sigsEqual(r.Out, o.Out) {
+		o := others[k]
+		if o == nil || r.Kind != "op" && (r.Kind != "collective" || r.Group == o.Group) { // members of one leave the same
+			continue
+		}
+		if depends(r.Plan) && sigsEqual(r.In, o.In) && !sigsEqual(r.Out, o.Out) {
 			return i
 		}
 	}
