@@ -103,6 +103,9 @@ func (f *Fault) Counts() (acted, changed int) {
 	if p := f.Policy(); p != nil {
 		return p.Calls, p.Hits
 	}
+	if x, ok := f.action.(*late); ok { // until they run, what Calls would have written is not there
+		return f.acted + len(x.waiting), f.changed + len(x.waiting)
+	}
 	return f.acted, f.changed
 }
 

@@ -39,7 +39,7 @@ func callsOf(t *testing.T, s Spec) []string {
 func TestAnyFaultOnAnyCall(t *testing.T) {
 	n, seed := 1, uint64(1)
 	if *matrix {
-		n, seed = 40, rand.Uint64()
+		n, seed = 12, rand.Uint64()
 	}
 	t.Logf("seed %d", seed)
 	draw := rand.New(rand.NewPCG(seed, 0))
