@@ -47,7 +47,7 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 				ra, rb = samePieces(ra, rb, inA, inB)
 				otherPieces += n - len(ra.Records) - len(rb.Records)
 				p := align(ra, rb, level)
-				p.window, p.resumed, p.differences = w, w.steps[from], r.ConfigDifferences
+				p.window, p.resumed, p.differences = w, from > 0 && w.steps[from], r.ConfigDifferences
 				p.disturb(wholeA, wholeB)
 				found = append(found, p)
 				r.count(p)

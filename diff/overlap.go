@@ -27,9 +27,6 @@ func landed(records []trace.Record) []trace.Record {
 		if name, waits := strings.CutSuffix(r.Name, waitSuffix); waits && r.Kind == "collective" {
 			r.In, r.Name = brought(&r), name
 		}
-		if r.Kind == "draw" && hasName(r.In, "before") { // it draws from the copy; where the stream stands meanwhile is a matter of what stands beside it
-			r.In, r.Out = lacking(r.In, "stream"), lacking(r.Out, "stream")
-		}
 		for i := range r.In {
 			if from := r.In[i].From; from != nil && strings.HasSuffix(*from, waitSuffix) {
 				r.In = slices.Clone(r.In)
@@ -47,8 +44,27 @@ func (r *Report) overlapAlike(a, b []trace.Record) (_, _ []trace.Record) {
 	if !slices.ContainsFunc(r.ConfigDifferences, func(d Field) bool { return d.Field == overlapField }) {
 		return a, b
 	}
-	return landed(a), landed(b)
+	a, b = landed(a), landed(b)
+	moved := map[trace.Key]bool{}
+	for _, records := range [][]trace.Record{a, b} {
+		for i := range records {
+			if redraws(&records[i]) && movesStream(&records[i]) {
+				moved[records[i].Key()] = true
+			}
+		}
+	}
+	for _, records := range [][]trace.Record{a, b} {
+		for i := range records {
+			if x := &records[i]; redraws(x) && !moved[x.Key()] {
+				x.In, x.Out = lacking(x.In, "stream"), lacking(x.Out, "stream")
+			}
+		}
+	}
+	return a, b
 }
+
+// redraws tells a draw from a copy of its stream's state. Where the stream itself stands meanwhile is a matter of what stands beside it.
+func redraws(r *trace.Record) bool { return r.Kind == "draw" && hasName(r.In, "before") }
 
 func lacking(sigs []trace.Sig, name string) []trace.Sig {
 	return slices.DeleteFunc(slices.Clone(sigs), func(g trace.Sig) bool { return g.Name == name })
