@@ -175,6 +175,9 @@ func (w *Within) records(a, b *trace.Record, dirs [2]string) distance {
 		}
 		g := [2]trace.Sig{a.Out[i], b.Out[i]}
 		e, err := dtypeOf(g[0].Dtype)
+		if err != nil {
+			return unknown
+		}
 		var codes [2][]uint64
 		for s := range g {
 			var bytes []byte

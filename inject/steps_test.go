@@ -92,14 +92,6 @@ func values(t *device.Tensor) (v []float64) {
 	return v
 }
 
-// plus is a list with something added to each.
-func plus(v []float64, x float64) (w []float64) {
-	for _, a := range v {
-		w = append(w, a+x)
-	}
-	return w
-}
-
 // Faults of no kind act on what is not selected.
 func TestFaultsElsewhereChangeNothing(t *testing.T) {
 	healthy, _ := broken(t, "flip@nothing")
