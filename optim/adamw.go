@@ -106,6 +106,9 @@ func (s *Segment) held(r state.Role, t *device.Tensor) device.Held {
 // read declares what an update reads besides the gradient, and what it writes but the weight.
 func (a Config) read(c *device.Call, p *nn.Param, norm, master, m, v *device.Tensor, step int, rate float64) {
 	c.Read("norm", norm)
+	if master.From == "" { // a piece that no update has written yet, of what was drawn or loaded
+		master.From = p.Master.From
+	}
 	c.Read("master", master)
 	c.Read("m", m)
 	c.Read("v", v)
