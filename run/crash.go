@@ -38,12 +38,15 @@ func crashed(r *session, p any) error {
 }
 
 // blame puts a panic, or that ranks no longer do the same, down to the faults that acted, once no rank runs any more. Where none did a panic
-// is a mistake of ours, and goes on.
-func blame(err error, ranks []*session) error {
+// is a mistake of ours, and goes on, unless a Call ran on operands that a user gave.
+func (j *job) blame(err error, ranks []*session) error {
 	var c *crash
 	var apart *parallel.Conflict
 	acted := acted(ranks)
 	switch {
+	case errors.As(err, &c) && acted == nil && j.given != "":
+		what, _, _ := strings.Cut(fmt.Sprint(c.value), "\n")
+		return fmt.Errorf("%s cannot run on the operands that are given: %s", j.given, what)
 	case errors.As(err, &c) && acted == nil:
 		panic(c)
 	case errors.As(err, &c):

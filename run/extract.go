@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -147,7 +148,11 @@ func Extract(s Spec, at Site, rank int) (*Extracted, error) {
 			}
 		}
 	}}
-	if _, err := j.run(); err != nil {
+	o, err := j.run()
+	if err == nil {
+		err = o.Missed
+	}
+	if err != nil {
 		return nil, err
 	}
 	if len(x.Ranks) == 0 {
@@ -160,7 +165,7 @@ func Extract(s Spec, at Site, rank int) (*Extracted, error) {
 // most bytes that an extracted Call may have.
 const mostExtracted = 1 << 30
 
-// WriteExtracted writes a file that ReadExtracted reads.
+// Write writes a file that ReadExtracted reads.
 func (x *Extracted) Write(path string) error {
 	text, err := json.MarshalIndent(x, "", " ")
 	if err != nil {
@@ -175,12 +180,20 @@ func ReadExtracted(path string) (*Extracted, error) {
 	if err != nil {
 		return nil, err
 	}
-	var x Extracted
-	if err := files.JSON(text, &x, false); err != nil {
+	x, err := decodeExtracted(text)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	return x, nil
+}
+
+func decodeExtracted(text []byte) (*Extracted, error) {
+	var x Extracted
+	if err := files.JSON(text, &x, false); err != nil {
+		return nil, err
+	}
 	if len(x.Ranks) == 0 {
-		return nil, fmt.Errorf("%s: ranks: none: must be those that have the Call", path)
+		return nil, errors.New("ranks: none: must be those that have the Call")
 	}
 	return &x, nil
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"testing"
 
@@ -76,7 +77,37 @@ func TestExtractRefuses(t *testing.T) {
 	x.Ranks[0].In[0].Shape = []int{3}
 	_, err = x.Rerun()
 	require.ErrorContains(t, err, "must be 12, those of shape [3]")
+	x.Ranks[0].In[0].Data = make([]byte, 12)
+	x.Ranks[0].In[1].Shape, x.Ranks[0].In[1].Data = []int{1}, make([]byte, 4)
+	_, err = x.Rerun()
+	require.ErrorContains(t, err, "layers.1.attn.wq cannot run on the operands that are given: ")
+	require.NotContains(t, err.Error(), "\n")
+	s.Faults, s.Checks = []string{"flip@layers.9.none"}, Checks{Strict: true}
+	_, err = Extract(s, Site{"layers.1.attn.wq", "fwd", 1, 0}, 0)
+	require.ErrorContains(t, err, "no Call of that name", "a fault of nothing")
 	x.Ranks[0].In[0].Dtype = "fp33"
 	_, err = x.Rerun()
 	require.ErrorContains(t, err, "fp33")
+}
+
+// A file is read, or refused in one line, and so is each of its tensors.
+func FuzzExtracted(f *testing.F) {
+	x, err := Extract(Spec{Config: train.Pico()}, Site{"layers.3.mlp.w1", "fwd", 1, 0}, 0)
+	require.NoError(f, err)
+	x.Ranks[0].In, x.Ranks[0].Out = x.Ranks[0].In[:1], nil
+	text, err := json.Marshal(x)
+	require.NoError(f, err)
+	f.Add(text)
+	f.Add([]byte(`{"ranks":[{"in":[{"dtype":"fp64","shape":[2147483647,2147483647],"data":""}]}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		x, err := decodeExtracted(text)
+		if err != nil {
+			return
+		}
+		for i := range x.Ranks {
+			if _, err := x.Ranks[i].prepare(x.Site); err != nil {
+				require.NotContains(t, err.Error(), "\n")
+			}
+		}
+	})
 }

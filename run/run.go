@@ -72,6 +72,7 @@ type job struct {
 	resumed *checkpoint.Checkpoint           // that it continues; nil: none
 	whole   *checkpoint.Whole                // of another layout's ranks; nil: of this one's
 	watch   func(rank int) device.Middleware // one more middleware, which sees what a trace sees; nil: none
+	given   string                           // the Call that runs on operands of a user's file; empty: none does
 }
 
 // Outcome is what a run leaves besides its trace.

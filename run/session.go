@@ -57,7 +57,7 @@ func (j *job) run() (*Outcome, error) {
 		j.Begin()
 	}
 	ranks := make([]*session, world.World())
-	err = blame(j.steps(world, corpus, out, ranks), ranks)
+	err = j.blame(j.steps(world, corpus, out, ranks), ranks)
 	whole := wholeSteps(ranks)
 	interrupted := err == nil && ranks[0].trainer.Done() < j.until()
 	switch {
@@ -87,7 +87,7 @@ func (j *job) run() (*Outcome, error) {
 
 // steps assembles the ranks and runs their steps.
 func (j *job) steps(world *parallel.World, corpus *data.Corpus, out *outputs, ranks []*session) error {
-	if len(j.Faults) > 0 {
+	if len(j.Faults) > 0 || j.given != "" {
 		world.Crash = func(rank int, p any) error { return crashed(ranks[rank], p) }
 	}
 	gate := newGate(j.Interrupt)

@@ -68,6 +68,9 @@ func extractCommand() *cobra.Command {
 		if err := x.Write(to); err != nil {
 			return err
 		}
+		if f.json {
+			return printJSON(c.OutOrStdout(), map[string]any{"file": to, "site": x.Site, "kernel": x.Kernel, "plan": x.Ranks[0].Plan, "ranks": len(x.Ranks)})
+		}
 		fmt.Fprintf(c.OutOrStdout(), "%s: %s %s of step %d, kernel %s, %d ranks, plan %q\n", to, at.Phase, at.Path, at.Step, x.Kernel, len(x.Ranks), x.Ranks[0].Plan)
 		return nil
 	}
