@@ -187,3 +187,23 @@ func TestOutputsKeepTheirMemory(t *testing.T) {
 		require.NotSame(t, y, write(lowp.BF16, 3, 4))
 	}
 }
+
+// An output's producer is told from a Call whose name it looks like: "batch" with the output "tokens", and "batch.tokens".
+func TestProducersOfLikeNames(t *testing.T) {
+	d := New(Options{})
+	x := NewTensor(lowp.FP32, 1)
+	both := &Kernel{Name: "two", Out: Names("tokens targets"), Run: func(*Call) {}}
+	one := &Kernel{Name: "one", Out: Names("x"), Run: func(*Call) {}}
+	for step := range 2 {
+		d.At(step+1, 0, Fwd)
+		c := d.Open("batch", both)
+		c.Update("tokens", x)
+		c.Update("targets", NewTensor(lowp.FP32, 1))
+		c.Do()
+		require.Equal(t, "fwd batch#tokens", x.From)
+		c = d.Open("batch.tokens", one)
+		c.Update("x", x)
+		c.Do()
+		require.Equal(t, "fwd batch.tokens", x.From)
+	}
+}
