@@ -270,7 +270,9 @@ func (w *Weights) param(name string, in initializer, shape []int, cuts ...state.
 	}
 	cuts = slices.DeleteFunc(cuts, func(c state.Cut) bool { return c.Parts == 1 })
 	p := nn.NewPart(name, f, in.decay, shape, cuts...)
-	p.Apart = w.canonical
+	if w.canonical {
+		p.Accumulator = new(nn.ByUse)
+	}
 	if in.linear {
 		w.quantised(p)
 	}

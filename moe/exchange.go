@@ -6,6 +6,7 @@ import (
 	"firstbit/device"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
 )
 
 // exchange is the way of a microbatch's rows to the ranks that have their experts, and back: numbers to the owners, rows to
@@ -109,7 +110,10 @@ func (m *MoE) sort(dev *device.Device, counts *device.Tensor, rows int) (offsets
 
 // apart tells whether the weight gradients of each data rank whose tokens come here are kept apart until the step ends, and sums over tokens
 // are cut by their places in the microbatch: where the uses of the experts' weights are.
-func (m *MoE) apart() bool { return m.Experts.W1.Apart }
+func (m *MoE) apart() bool {
+	_, ok := m.Experts.W1.Accumulator.(*nn.ByUse)
+	return ok
+}
 
 // sources is how many data ranks' tokens the owner of an expert sees, where they are kept apart.
 func (m *MoE) sources() int {

@@ -13,6 +13,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/lowp"
+	"firstbit/nn"
 	"firstbit/parallel"
 )
 
@@ -105,7 +106,7 @@ func TestWhatKeepsTheBits(t *testing.T) {
 		s.change = change
 		return s.run(t).bits()
 	}
-	together := func(m *MoE) { m.Experts.W1.Apart, m.Experts.W2.Apart = false, false }
+	together := func(m *MoE) { m.Experts.W1.Accumulator, m.Experts.W2.Accumulator = new(nn.InOrder), new(nn.InOrder) }
 	for _, layout := range []string{"dp=4,ep=4", "dp=2,tp=2,ep=4"} { // one sum for all sources
 		got := broken(layout, 2, together)
 		require.Equal(t, want["y"], got["y"])

@@ -119,7 +119,9 @@ func (s spread) build(r parallel.Rank) *MoE {
 		for i := range p.W.Len() {
 			p.W.Set(i, whole.Value(p.Place.Index(i)))
 		}
-		p.Apart = s.canonical
+		if s.canonical {
+			p.Accumulator = new(nn.ByUse)
+		}
 		sharers := r.Micro()
 		if p == m.Experts.W1 || p == m.Experts.W2 {
 			sharers = r.Siblings()
@@ -192,8 +194,8 @@ func (s spread) run(t *testing.T) outcome {
 		dev.At(1, 0, device.Opt)
 		for _, p := range m.Params() {
 			g := p.Grad
-			if p.Apart {
-				g = nn.Total(dev, p.Name, p.Uses[0])
+			if by, ok := p.Accumulator.(*nn.ByUse); ok {
+				g = nn.Total(dev, p.Name, by.Uses[0])
 			}
 			first := !s.canonical || r.Micro().Index == 0
 			if s.canonical && (p == m.Experts.W1 || p == m.Experts.W2) {

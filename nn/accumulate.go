@@ -5,50 +5,65 @@ import (
 	"firstbit/libm"
 )
 
-// Accumulate adds the gradient of one use in one microbatch to the parameter's, in the one of three ways that the parameter has: in call
-// order, in place, or counted by use.
+// Accumulator is a mode of accumulating the gradients that a Param's uses have in the microbatches of a step: *InOrder or *ByUse.
+type Accumulator interface {
+	add(d *device.Device, label string, p *Param, dw *device.Tensor)
+	restart()
+}
+
+// Accumulate adds the gradient of one use in one microbatch to the parameter's, in the mode of its Accumulator.
 func Accumulate(d *device.Device, label string, p *Param, dw *device.Tensor) {
 	if p.Join != nil {
 		dw = p.Join(d, label, dw)
 	}
-	switch {
-	case p.Apart:
-		countByUse(d, label, p, p.use(d), 0, dw)
-		return
-	case p.inPlace:
-		accumulateInPlace(d, label, p, dw)
-	default:
-		accumulateInOrder(d, label, p, dw)
-	}
+	p.Accumulator.add(d, label, p, dw)
 	if p.Added != nil {
 		p.Added()
 	}
 }
 
-// accumulateInOrder copies the first gradient of a step and adds those that follow, in call order.
-func accumulateInOrder(d *device.Device, label string, p *Param, dw *device.Tensor) {
-	c := d.Open(label, accumulate)
-	c.Weight = &p.Place
-	c.Read("dw", dw)
-	if p.adds > 0 {
-		c.Read("grad", p.Grad)
-	}
-	c.Update("grad", p.Grad)
-	p.adds++
-	c.Do()
+// InOrder adds to Grad in call order.
+type InOrder struct {
+	// Steady promises that there are as many gradients in every step as in the first. Where that is one, it is computed in place from the
+	// third step on.
+	Steady bool
+
+	adds    int // of this step
+	inPlace bool
 }
 
-// accumulateInPlace has a steady gradient that is added to once a step computed where the parameter's lies, from the third step on. The
-// copy is then none: in a simulation of many ranks that is a pass over the gradients of each.
-func accumulateInPlace(d *device.Device, label string, p *Param, dw *device.Tensor) {
-	if p.adds == 1 {
+func (o *InOrder) restart() { o.inPlace, o.adds = o.Steady && o.adds == 1, 0 }
+
+func (o *InOrder) add(d *device.Device, label string, p *Param, dw *device.Tensor) {
+	if !o.inPlace {
+		o.addTo(d, label, p, dw)
+		return
+	}
+	if o.adds == 1 {
 		panic("nn: " + p.Name + ": its gradient is added to again, and was computed in its place")
 	}
-	accumulateInOrder(d, label, p, dw)
+	o.addTo(d, label, p, dw)
+	// The next is computed where Grad lies, so that its copy is none: in a simulation of many ranks that is a pass over the gradients of each.
 	if dw.Format == p.Grad.Format && !dw.LiesIn(p.Grad, 0) {
 		dw.Alias(p.Grad)
 	}
 }
+
+// addTo copies the first gradient of a step and adds those that follow.
+func (o *InOrder) addTo(d *device.Device, label string, p *Param, dw *device.Tensor) {
+	c := d.Open(label, accumulate)
+	c.Weight = &p.Place
+	c.Read("dw", dw)
+	if o.adds > 0 {
+		c.Read("grad", p.Grad)
+	}
+	c.Update("grad", p.Grad)
+	o.adds++
+	c.Do()
+}
+
+var accumulate = &device.Kernel{Name: "accumulate", In: device.Names("dw grad?"), Out: device.Names("grad"),
+	Run: device.Width(runAccumulate[float32], runAccumulate[float64])}
 
 func runAccumulate[T libm.Float](c *device.Call) {
 	grad, dw := device.Out[T](c, "grad"), device.In[T](c, "dw")

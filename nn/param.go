@@ -11,16 +11,14 @@ import (
 
 // Param is a weight with its gradient.
 type Param struct {
-	Name    string
-	W       *device.Tensor // what kernels read, in the format of the precision recipe
-	Master  *device.Tensor // the full-precision weight; W itself when the formats are the same
-	Grad    *device.Tensor // accumulated over uses and microbatches at Master's width
-	Decay   bool           // weight decay applies
-	adds    int            // how often Grad was added to in this step
-	inPlace bool           // it is added to once in every step, and steadily
+	Name   string
+	W      *device.Tensor // what kernels read, in the format of the precision recipe
+	Master *device.Tensor // the full-precision weight; W itself when the formats are the same
+	Grad   *device.Tensor // accumulated over uses and microbatches at Master's width
+	Decay  bool           // weight decay applies
 
-	// Steady promises that Grad is added to as often in every step as in the first.
-	Steady bool
+	// Accumulator is the mode in which Grad is accumulated: InOrder unless set before the first.
+	Accumulator Accumulator
 
 	// Place is that of the rank's part in the whole weight.
 	Place state.Place
@@ -39,13 +37,6 @@ type Param struct {
 
 	// Quant runs the products of the weight on quantised operands; nil: they run on the operands as they are.
 	Quant Quantiser
-
-	// Apart keeps a gradient for each use of a step in Uses, so that they can be added over
-	// microbatches and ranks before they meet.
-	Apart bool
-	Uses  []*Use
-	used  int    // of the microbatch at hand
-	at    [2]int // which step and microbatch that is
 }
 
 // Quantiser runs the products of a weight on quantised copies of their operands.
@@ -65,7 +56,7 @@ func NewPart(name string, f lowp.Format, decay bool, shape []int, cuts ...state.
 		panic("nn: no weight has such a shape and such cuts")
 	}
 	m, part := MasterFormat(f), place.Part()
-	p := &Param{Name: name, W: device.NewTensor(f, part...), Grad: device.NewTensor(m, part...), Decay: decay, Place: place}
+	p := &Param{Name: name, W: device.NewTensor(f, part...), Grad: device.NewTensor(m, part...), Decay: decay, Accumulator: new(InOrder), Place: place}
 	p.Master = p.W
 	if m != f {
 		p.Master = device.NewTensor(m, part...)
@@ -90,11 +81,4 @@ func MasterFormat(f lowp.Format) lowp.Format {
 }
 
 // ZeroGrad starts a new step: the next Accumulate writes instead of adding.
-func (p *Param) ZeroGrad() {
-	p.inPlace, p.adds = p.Steady && p.adds == 1, 0
-	for _, u := range p.Uses {
-		for i := range u.sources {
-			u.sources[i].n = 0
-		}
-	}
-}
+func (p *Param) ZeroGrad() { p.Accumulator.restart() }

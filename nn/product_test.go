@@ -52,7 +52,7 @@ func TestAccumulateInPlace(t *testing.T) {
 		lies   bool
 	}{{true, 1, true}, {true, 2, false}, {false, 1, false}} {
 		d, p := device.New(device.Options{}), NewParam("w", lowp.BF16, true, 3)
-		p.Steady = c.steady
+		p.Accumulator = &InOrder{Steady: c.steady}
 		for step := 1; step <= 5; step++ {
 			p.ZeroGrad()
 			want, at := 0.0, false

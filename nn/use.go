@@ -10,6 +10,14 @@ import (
 	"firstbit/reduce"
 )
 
+// ByUse keeps a gradient for each use of a step, so that they can be added over microbatches and ranks before they meet.
+type ByUse struct {
+	Uses []*Use
+
+	used int    // of the microbatch at hand
+	at   [2]int // which step and microbatch that is
+}
+
 // Use is the gradient of one use of a Param. Where a rank has experts that tokens of several data ranks come to, each of
 // these sources has a sum of its own: on one rank all microbatches of the one would meet before those of the next.
 type Use struct {
@@ -40,8 +48,6 @@ func (c *counter) total() *device.Tensor {
 }
 
 var (
-	accumulate = &device.Kernel{Name: "accumulate", In: device.Names("dw grad?"), Out: device.Names("grad"),
-		Run: device.Width(runAccumulate[float32], runAccumulate[float64])}
 	accumulateApart = &device.Kernel{Name: "accumulate", In: device.Names("dw below..."), Out: device.Names("grad"),
 		Run: device.Width(runAccumulateApart[float32], runAccumulateApart[float64])}
 	joinSources = &device.Kernel{Name: "join", In: device.Names("source..."), Out: device.Names("grad"),
@@ -66,37 +72,50 @@ func Total(d *device.Device, label string, u *Use) *device.Tensor {
 
 // AccumulateSources is Accumulate for a microbatch's gradients of several sources, which are kept apart.
 func AccumulateSources(d *device.Device, label string, p *Param, dw []*device.Tensor) {
-	if !p.Apart {
+	b, ok := p.Accumulator.(*ByUse)
+	if !ok {
 		panic("nn: sources are kept apart where uses are")
 	}
-	u := p.use(d)
+	u := b.use(d, p)
 	for i, x := range dw {
 		if i > 0 {
-			countByUse(d, label+".source"+strconv.Itoa(i), p, u, i, x)
+			u.add(d, label+".source"+strconv.Itoa(i), p, i, x)
 			continue
 		}
-		countByUse(d, label, p, u, i, x)
+		u.add(d, label, p, i, x)
+	}
+}
+
+func (b *ByUse) add(d *device.Device, label string, p *Param, dw *device.Tensor) {
+	b.use(d, p).add(d, label, p, 0, dw)
+}
+
+func (b *ByUse) restart() {
+	for _, u := range b.Uses {
+		for i := range u.sources {
+			u.sources[i].n = 0
+		}
 	}
 }
 
 // use is the next use of p in the microbatch at hand.
-func (p *Param) use(d *device.Device) *Use {
+func (b *ByUse) use(d *device.Device, p *Param) *Use {
 	step, micro, _ := d.Where()
-	if at := [2]int{step, micro}; p.at != at || len(p.Uses) == 0 {
-		p.used, p.at = 0, at
+	if at := [2]int{step, micro}; b.at != at || len(b.Uses) == 0 {
+		b.used, b.at = 0, at
 	}
-	if p.used == len(p.Uses) {
-		p.Uses = append(p.Uses, &Use{sources: make([]counter, 1)})
-		if p.used == 0 {
-			p.Uses[0].sources[0].levels = []*device.Tensor{p.Grad}
+	if b.used == len(b.Uses) {
+		b.Uses = append(b.Uses, &Use{sources: make([]counter, 1)})
+		if b.used == 0 {
+			b.Uses[0].sources[0].levels = []*device.Tensor{p.Grad}
 		}
 	}
-	p.used++
-	return p.Uses[p.used-1]
+	b.used++
+	return b.Uses[b.used-1]
 }
 
-// countByUse adds a microbatch's gradient to its use's: it joins the level below as long as there is one.
-func countByUse(d *device.Device, label string, p *Param, u *Use, source int, dw *device.Tensor) {
+// add adds a microbatch's gradient of a source: it joins the level below as long as there is one.
+func (u *Use) add(d *device.Device, label string, p *Param, source int, dw *device.Tensor) {
 	for source >= len(u.sources) {
 		u.sources = append(u.sources, counter{})
 	}

@@ -17,7 +17,8 @@ func TestUsesAreApart(t *testing.T) {
 	const n, uses = 9, 2
 	for _, micro := range []int{1, 2, 4, 8} {
 		dev, p := device.New(device.Options{}), NewParam("w", lowp.BF16, true, n)
-		p.Apart = true
+		by := new(ByUse)
+		p.Accumulator = by
 		r := rand.New(rand.NewPCG(5, uint64(micro)))
 		differs := false
 		for step := 1; step <= 3; step++ {
@@ -34,34 +35,35 @@ func TestUsesAreApart(t *testing.T) {
 					Accumulate(dev, fmt.Sprint(use), p, dw)
 				}
 			}
-			require.Len(t, p.Uses, uses)
+			require.Len(t, by.Uses, uses)
 			for use := range uses {
 				for i := range n {
 					leaves := make([]float32, micro)
 					for m := range leaves {
 						leaves[m] = x[m][use][i]
 					}
-					got := p.Uses[use].Total().F32()[i]
+					got := by.Uses[use].Total().F32()[i]
 					require.Equal(t, reduce.Pairwise.Tree(micro).Sum(leaves, lowp.FP32), got, "%d microbatches, use %d", micro, use)
 					differs = differs || reduce.Seq.Tree(micro).Sum(leaves, lowp.FP32) != got
 				}
 			}
 		}
 		require.Equal(t, micro > 2, differs, "negative control: a chain")
-		require.LessOrEqual(t, len(p.Uses[0].sources[0].levels), 4)
+		require.LessOrEqual(t, len(by.Uses[0].sources[0].levels), 4)
 	}
 }
 
 func TestATotalNeedsAPowerOfTwo(t *testing.T) {
 	dev, p := device.New(device.Options{}), NewParam("w", lowp.FP32, true, 1)
-	p.Apart = true
+	by := new(ByUse)
+	p.Accumulator = by
 	for m := range 3 {
 		dev.At(1, m, device.Bwd)
 		Accumulate(dev, "w", p, device.NewTensor(lowp.FP32, 1))
 	}
-	require.Panics(t, func() { p.Uses[0].Total() })
+	require.Panics(t, func() { by.Uses[0].Total() })
 	p.ZeroGrad()
-	require.Panics(t, func() { p.Uses[0].Total() }, "nothing of this step yet")
+	require.Panics(t, func() { by.Uses[0].Total() }, "nothing of this step yet")
 }
 
 // Every source sums its microbatches pairwise, and then the sources meet pairwise: as one rank has them that sees one
@@ -70,7 +72,8 @@ func TestSourcesAreApart(t *testing.T) {
 	const n = 9
 	for _, c := range []struct{ micro, sources int }{{1, 2}, {2, 2}, {4, 2}, {2, 4}, {4, 8}} {
 		dev, apart, one, merged := device.New(device.Options{}), NewParam("apart", lowp.BF16, true, n), NewParam("one", lowp.BF16, true, n), NewParam("merged", lowp.BF16, true, n)
-		apart.Apart, one.Apart, merged.Apart = true, true, true
+		uses, single, all := new(ByUse), new(ByUse), new(ByUse)
+		apart.Accumulator, one.Accumulator, merged.Accumulator = uses, single, all
 		r := rand.New(rand.NewPCG(7, uint64(c.micro)))
 		for step := 1; step <= 2; step++ {
 			apart.ZeroGrad()
@@ -94,13 +97,13 @@ func TestSourcesAreApart(t *testing.T) {
 				Accumulate(dev, "merged", merged, dw[i/c.sources][i%c.sources])
 			}
 			dev.At(step, 0, device.Opt)
-			got := Total(dev, "total", apart.Uses[0]).F32()
-			require.Equal(t, one.Uses[0].Total().F32(), got, "%d microbatches of %d sources", c.micro, c.sources)
-			require.Same(t, one.Uses[0].Total(), Total(dev, "none", one.Uses[0]), "one source has no Call")
+			got := Total(dev, "total", uses.Uses[0]).F32()
+			require.Equal(t, single.Uses[0].Total().F32(), got, "%d microbatches of %d sources", c.micro, c.sources)
+			require.Same(t, single.Uses[0].Total(), Total(dev, "none", single.Uses[0]), "one source has no Call")
 			if c.micro > 1 {
-				require.NotEqual(t, merged.Uses[0].Total().F32(), got, "negative control: one counter for all")
+				require.NotEqual(t, all.Uses[0].Total().F32(), got, "negative control: one counter for all")
 			}
-			require.Panics(t, func() { apart.Uses[0].Total() })
+			require.Panics(t, func() { uses.Uses[0].Total() })
 		}
 	}
 	require.Panics(t, func() { AccumulateSources(device.New(device.Options{}), "w", NewParam("w", lowp.FP32, true, 1), nil) })

@@ -39,7 +39,7 @@ func plain(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
 
 func canonical(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
 	for _, p := range ps {
-		p.Apart = true
+		p.Accumulator = new(nn.ByUse)
 	}
 	return New(c, ps, r, bucket, true)
 }

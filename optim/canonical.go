@@ -16,11 +16,11 @@ import (
 
 // reduceUses adds the gradients of each use over the ranks, into shards, and then the uses.
 func (a *AdamW) reduceUses(dev *device.Device, b *Bucket) {
-	uses := 0
+	most := 0
 	for _, p := range b.Params {
-		uses = max(uses, len(p.Uses))
+		most = max(most, len(uses(p)))
 	}
-	for use := range uses {
+	for use := range most {
 		label := b.label
 		if use > 0 {
 			label += ".use" + strconv.Itoa(use)
@@ -29,12 +29,14 @@ func (a *AdamW) reduceUses(dev *device.Device, b *Bucket) {
 	}
 }
 
+func uses(p *nn.Param) []*nn.Use { return p.Accumulator.(*nn.ByUse).Uses }
+
 func (a *AdamW) reduceUse(dev *device.Device, b *Bucket, label string, use int) {
 	b.totals = b.totals[:0]
 	for _, p := range b.Params {
 		var total *device.Tensor
-		if use < len(p.Uses) {
-			total = nn.Total(dev, label+"."+p.Name, p.Uses[use])
+		if use < len(uses(p)) {
+			total = nn.Total(dev, label+"."+p.Name, uses(p)[use])
 		}
 		b.totals = append(b.totals, total)
 	}
@@ -43,7 +45,7 @@ func (a *AdamW) reduceUse(dev *device.Device, b *Bucket, label string, use int) 
 		shard = b.group.ReduceScatter(dev, label, b.collected(use))
 	}
 	for i, s := range b.Segments {
-		if use >= len(s.Param.Uses) {
+		if use >= len(uses(s.Param)) {
 			continue
 		}
 		before := s.gradient()

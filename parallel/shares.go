@@ -6,7 +6,7 @@ import "firstbit/nn"
 //
 // By the fixed and the fast recipe all of them add at the end of a step. By the canonical one what ranks have of a microbatch adds before
 // microbatches meet, since Σ over microbatches of Σ over ranks is not the reverse: that is all that this recipe asks of a weight, beside
-// keeping its uses apart (nn.Param.Apart).
+// keeping its uses apart (nn.ByUse).
 type Shares struct {
 	Micro  Member // over a microbatch's gradients, before microbatches meet
 	Step   Member // over those of a step, each rank keeping a shard

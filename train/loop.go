@@ -6,6 +6,7 @@ import (
 	"firstbit/data"
 	"firstbit/device"
 	"firstbit/model"
+	"firstbit/nn"
 	"firstbit/optim"
 	"firstbit/parallel"
 )
@@ -77,7 +78,9 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	}
 	t.Model = t.pieces[0].lanes[0]
 	for _, p := range w.Params() {
-		p.Steady = true // every step has as many microbatches
+		if o, ok := p.Accumulator.(*nn.InOrder); ok {
+			o.Steady = true // every step has as many microbatches
+		}
 	}
 	t.Optim = optim.New(c.Optim, w.Params(), rank, c.Cluster.Bucket, canonical)
 	if c.Cluster.Overlap {
