@@ -12,7 +12,7 @@ import (
 // conversions of floats to integers.
 
 // numbers are the packages that compute on the bits of floats. All others compare, hash, print or save them.
-var numbers = []string{"libm", "lowp", "reduce", "rng", "kernel", "quant", "optim"}
+var numbers = []string{"libm", "lowp", "reduce", "rng", "kernel", "quant", "optim", "docs/onefile"}
 
 // checkBits finds bits of floats in which a NaN keeps its sign and its payload.
 func checkBits(packages []*typed) (found []string) {
