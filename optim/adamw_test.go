@@ -13,7 +13,7 @@ import (
 	"firstbit/parallel"
 )
 
-var base = Config{LR: 0.02, MinLR: 0.002, Warmup: 4, Decay: "cosine", Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Weight: 0.1, Clip: 1}
+var base = Config{LR: 0.02, MinLR: 0.002, Warmup: 4, Decay: "cosine", Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Weight: 0.1, Clip: 1, WSDDecay: "linear"}
 
 // params are a matrix with weight decay and a norm without.
 func params(f lowp.Format, seed uint64) []*nn.Param {
@@ -102,8 +102,8 @@ func distance(f lowp.Format, c, reference Config, steps int, size float64) (wors
 			g = append(g, gi)
 		}
 		dev.At(step, 0, device.Opt)
-		norm := a.Step(dev, step, c.Rate(step, steps)).Value(0)
-		want := n.step(reference, []bool{true, false}, g, step, reference.Rate(step, steps))
+		norm := a.Step(dev, step, c.Rate(int64(step), steps)).Value(0)
+		want := n.step(reference, []bool{true, false}, g, step, reference.Rate(int64(step), steps))
 		if want > c.Clip {
 			clipped++
 		}
@@ -211,7 +211,7 @@ func TestStepIsReproducible(t *testing.T) {
 				ps[0].Grad.Set(i, math.Sin(float64(i*step)))
 			}
 			dev.At(step, 0, device.Opt)
-			a.Step(dev, step, base.Rate(step, 5))
+			a.Step(dev, step, base.Rate(int64(step), 5))
 		}
 		return append([]byte(nil), ps[0].Master.Bytes(nil)...)
 	}

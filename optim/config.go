@@ -1,12 +1,12 @@
-// Package optim is AdamW over full-precision masters, global-norm clipping and the
-// learning-rate schedule.
+// Package optim is AdamW over full-precision masters, global-norm clipping and the schedule of the
+// learning rate.
 package optim
 
 import (
 	"fmt"
 	"math"
+	"slices"
 
-	"firstbit/libm"
 	"firstbit/spell"
 )
 
@@ -15,12 +15,15 @@ type Config struct {
 	LR     float64 `json:"lr"`     // the peak
 	MinLR  float64 `json:"min_lr"` // where the decay ends
 	Warmup int     `json:"warmup"` // steps from 0 to LR
-	Decay  string  `json:"decay"`  // constant, linear or cosine, from Warmup to the last step
+	Decay  string  `json:"decay"`  // constant; linear or cosine, from Warmup to the last step; or wsd: constant until the last WSDSteps
 	Beta1  float64 `json:"beta1"`  //
 	Beta2  float64 `json:"beta2"`  //
 	Eps    float64 `json:"eps"`    //
 	Weight float64 `json:"weight"` // decoupled weight decay
 	Clip   float64 `json:"clip"`   // global gradient norm; 0: no clipping
+
+	WSDSteps int    `json:"wsd_steps"` // wsd: the steps of the decay, the last of the run
+	WSDDecay string `json:"wsd_decay"` // wsd: linear, cosine, exponential or minus_sqrt
 }
 
 // Validate reports the first field that cannot be.
@@ -36,8 +39,14 @@ func (c Config) Validate() error {
 		return bad("min_lr", c.MinLR, "from 0 to optim.lr")
 	case c.Warmup < 0:
 		return bad("warmup", float64(c.Warmup), "0 or more")
-	case c.Decay != "constant" && c.Decay != "linear" && c.Decay != "cosine":
-		return fmt.Errorf("optim.decay: %q: %s", c.Decay, spell.OneOf(c.Decay, []string{"constant", "linear", "cosine"}))
+	case !slices.Contains(Decays, c.Decay):
+		return fmt.Errorf("optim.decay: %q: %s", c.Decay, spell.OneOf(c.Decay, Decays))
+	case c.Decay == "wsd" && c.WSDSteps < 1:
+		return bad("wsd_steps", float64(c.WSDSteps), "1 or more with optim.decay wsd")
+	case c.Decay != "wsd" && c.WSDSteps != 0:
+		return bad("wsd_steps", float64(c.WSDSteps), "0 with optim.decay "+c.Decay)
+	case !slices.Contains(WSDDecays, c.WSDDecay):
+		return fmt.Errorf("optim.wsd_decay: %q: %s", c.WSDDecay, spell.OneOf(c.WSDDecay, WSDDecays))
 	case !unit(c.Beta1):
 		return bad("beta1", c.Beta1, "in [0, 1)")
 	case !unit(c.Beta2):
@@ -50,20 +59,4 @@ func (c Config) Validate() error {
 		return bad("clip", c.Clip, "0 (no clipping) or more")
 	}
 	return nil
-}
-
-// Rate is the learning rate of a step, counted from 1, in a run of the given length.
-func (c Config) Rate(step, steps int) float64 {
-	if step <= c.Warmup {
-		return c.LR * float64(step) / float64(c.Warmup)
-	}
-	if c.Decay == "constant" || steps <= c.Warmup {
-		return c.LR
-	}
-	x := float64(step-c.Warmup) / float64(steps-c.Warmup)
-	x = min(x, 1)
-	if c.Decay == "linear" {
-		return c.LR - float64((c.LR-c.MinLR)*x)
-	}
-	return c.MinLR + float64((c.LR-c.MinLR)*float64(0.5*(1+libm.Cos(float64(math.Pi*x)))))
 }

@@ -21,6 +21,7 @@ const (
 	Scale        Role = "scale"         // of delayed scaling: what the next step divides by
 	RandomStream Role = "random-stream" // the state of a random number generator
 	Iterator     Role = "iterator"      // how many samples the data iterator has given
+	Position     Role = "position"      // in the schedule of the learning rate: how many steps were taken
 	Counter      Role = "counter"       // of steps, or of updates
 )
 

@@ -5,7 +5,6 @@ import (
 
 	"firstbit/checkpoint"
 	"firstbit/device"
-	"firstbit/lowp"
 	"firstbit/state"
 )
 
@@ -36,7 +35,7 @@ func wrong(state, format string, a ...any) error {
 // adopt takes over the counter in a state that was restored, if it is one.
 func (t *Trainer) adopt(s device.Held) (err error) {
 	within := func(most int64) int64 {
-		n := numberOf(s.Tensor)
+		n := s.Number()
 		if n < 0 || n > most {
 			err = wrong(s.Name, "is %d: must be from 0 to %d", n, most)
 		}
@@ -49,6 +48,8 @@ func (t *Trainer) adopt(s device.Held) (err error) {
 		t.step = int(within(int64(t.Steps - 1)))
 	case s.Name == optimStepState:
 		t.updates = int(within(maxSteps))
+	case s.Role == state.Position:
+		within(maxSteps)
 	case s.Role == state.RouterTokens:
 		for e, n := range s.I32() {
 			if n < 0 || int(n) > t.Tokens() {
@@ -68,26 +69,17 @@ func (t *Trainer) CheckSaved(m *checkpoint.Manifest, f *checkpoint.File) error {
 		n     int64
 	}{{stepState, step}}
 	if len(m.Provenance.Faults) == 0 {
-		want = append(want, want[0], want[0])
-		want[1].state = optimStepState
-		want[2].state, want[2].n = positionState, step*int64(t.Batch*t.Microbatches())
+		want = append(want, want[0], want[0], want[0])
+		want[1].state, want[2].state = optimStepState, ratePositionState
+		want[3].state, want[3].n = positionState, step*int64(t.Batch*t.Microbatches())
 	}
 	for _, w := range want {
 		x, ok := f.Tensor(w.state)
-		if n := numberTensor(0); ok && x.Fits(n) == nil { // else Restore says so
-			if x.CopyTo(n); numberOf(n) != w.n {
-				return wrong(w.state, "is %d: must be %d after step %d", numberOf(n), w.n, m.Step)
+		if n := device.Number(0); ok && x.Fits(n) == nil { // else Restore says so
+			if x.CopyTo(n); n.Number() != w.n {
+				return wrong(w.state, "is %d: must be %d after step %d", n.Number(), w.n, m.Step)
 			}
 		}
 	}
 	return nil
 }
-
-// numberTensor is a 64-bit number as two int32, the low half first.
-func numberTensor(n int64) *device.Tensor {
-	t := device.NewTensor(lowp.INT32, 2)
-	t.I32()[0], t.I32()[1] = int32(n), int32(n>>32)
-	return t
-}
-
-func numberOf(t *device.Tensor) int64 { return int64(t.I32()[1])<<32 | int64(uint32(t.I32()[0])) }

@@ -23,7 +23,8 @@ type Trainer struct {
 	weights *model.Weights
 	feed
 	pipe
-	losses losses
+	losses   losses
+	schedule *optim.Schedule
 	counters
 	shown
 }
@@ -82,6 +83,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 			o.Steady = true // every step has as many microbatches
 		}
 	}
+	t.schedule = optim.NewSchedule(c.Optim, c.Steps)
 	t.Optim = optim.New(c.Optim, w.Params(), rank, c.Cluster.Bucket, canonical)
 	if c.Cluster.Overlap {
 		t.Optim.Early(dev)
@@ -139,7 +141,8 @@ func (t *Trainer) Step() Result {
 	t.pipeline()
 	t.dev.At(t.step, 0, device.Opt)
 	t.updates++
-	norm := t.Optim.Step(t.dev, t.updates, t.Config.Optim.Rate(t.step, t.Steps))
+	norm := t.Optim.Step(t.dev, t.updates, t.schedule.Rate())
+	t.schedule.Advance(t.dev)
 	for _, r := range t.Routers() {
 		if r.BiasRate > 0 && !r.Shared {
 			at := t.dev.In(r.Scope)

@@ -35,9 +35,10 @@ type shown struct {
 
 // Names of the states of the run itself.
 const (
-	positionState  = "data.consumed"
-	stepState      = "train.step"
-	optimStepState = "optim.step" // how many updates there were: moments are corrected by it
+	positionState     = "data.consumed"
+	stepState         = "train.step"
+	optimStepState    = "optim.step"  // how many updates there were: moments are corrected by it
+	ratePositionState = "lr.position" // in the schedule of the learning rate
 )
 
 // States lists the pieces of the run's state that this rank has, in one order, of the roles that are wanted. Gradients are there once a step
@@ -57,7 +58,7 @@ func (t *Trainer) appendStates(all []device.Held, want func(state.Role) bool) []
 	}
 	number := func(name string, r state.Role, n int64) {
 		if want(r) {
-			x := numberTensor(n)
+			x := device.Number(n)
 			all = append(all, device.Held{Item: state.Item{Name: name, Role: r, Place: state.Place{Whole: x.Shape()}}, Tensor: x})
 		}
 	}
@@ -97,6 +98,10 @@ func (t *Trainer) lastingStates() (all []device.Held) {
 	for _, s := range t.weights.Streams() {
 		add(state.New(s.Name, state.RandomStream, state.Place{Stream: s.Name + t.of(s.Name)}), s.State)
 	}
+	run := func(name string, r state.Role, x *device.Tensor) {
+		add(state.Item{Name: name, Role: r, Place: state.Place{Whole: x.Shape()}}, x)
+	}
+	run(ratePositionState, state.Position, t.schedule.Position)
 	return all
 }
 

@@ -127,7 +127,7 @@ func (f *forgery) sparse(rank int, name string) error {
 }
 
 // counters are states that say how far a run is. The first decides which step continues.
-var counters = []string{"train.step", "optim.step", "data.consumed"}
+var counters = []string{"train.step", "optim.step", "lr.position", "data.consumed"}
 
 // integers are what elements of 32 bits become.
 var integers = []uint32{0, 1, 9, 1 << 31, 1<<31 - 1, 1<<32 - 1, 1 << 30, 1<<32 - 5, 0x7f800000, 0x00000001, 0x3f800000, 0xff800000}
