@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"firstbit/libm"
 	"firstbit/reduce"
 )
@@ -15,9 +17,37 @@ const (
 )
 
 // Steps are those of a causal product: all the keys, and of the queries a run from First on.
-type Steps struct{ Keys, Queries, First int }
+type Steps struct {
+	Keys, Queries, First int
 
-// Causal is a matrix product from whose sums what causality forbids is absent.
+	// Starts is, of every key, the step that its document begins at, ascending, where the first key is step Base: steps of different
+	// documents do not see each other. nil: all are of one.
+	Starts []int32
+	Base   int
+}
+
+// Begin is the first key that a query sees; the query's step is counted among the keys.
+func (s Steps) Begin(step int) int {
+	if s.Starts == nil {
+		return 0
+	}
+	return max(int(s.Starts[step])-s.Base, 0)
+}
+
+// sees is the run of steps that row t sees: keys, or queries counted from First.
+func (s Steps) sees(t int, keep side) (lo, hi int) {
+	if keep == PastOnly {
+		return s.Begin(s.First + t), s.First + t + 1
+	}
+	lo, hi = max(t-s.First, 0), s.Queries
+	if s.Starts != nil {
+		next, _ := slices.BinarySearch(s.Starts, int32(s.Base+t+1)) // the first key of the document after
+		hi = min(hi, next-s.First)
+	}
+	return lo, hi
+}
+
+// Causal is a matrix product from whose sums what causality, or the end of a document, forbids is absent.
 //
 //	c[t] = fold over i of w[t,i]·x[i], leaf i being step i mod T of the keys, or i mod Q of the queries
 //
@@ -29,11 +59,21 @@ func Causal[T libm.Float](f Fold, c, w, x Mat[T], p int, s Steps, keep side) {
 		rows, period = period, rows
 	}
 	for t := range rows {
-		lo, hi := 0, s.First+t+1
-		if keep == FutureOnly {
-			lo, hi = max(t-s.First, 0), period
-		}
+		lo, hi := s.sees(t, keep)
 		causalRow(f, c.Data[t*c.Row:][:p], w.Data[t*w.Row:], w.Col, x, lo, hi, period)
+	}
+}
+
+// Within is a matrix product whose leaves from lo to hi are present.
+//
+//	c[i] = fold over t of w[i,t]·x[t]
+//
+// Shapes:  w (rows,n), x (n,p) → c (rows,p).
+// Reduces: n, by f. An absent leaf is −0, wherever the order has it.
+func Within[T libm.Float](f Fold, c, w, x Mat[T], rows, p, n, lo, hi int) {
+	Need(f, n)
+	for i := range rows {
+		causalRow(f, c.Data[i*c.Row:][:p], w.Data[i*w.Row:], w.Col, x, lo, hi, n)
 	}
 }
 

@@ -13,6 +13,9 @@ type attentionShape struct {
 
 	// Where the queries are a run of each sequence's steps: how many, and the step of the first. 0 queries: all T.
 	Queries, First int
+
+	// Starts (B,T) is, of every step, the one that its document begins at; nil: sequences are documents.
+	Starts []int32
 }
 
 // Steps is the number of queries of a sequence.
@@ -23,8 +26,13 @@ func (s attentionShape) Steps() int {
 	return s.Queries
 }
 
-func (s attentionShape) steps() kernel.Steps {
-	return kernel.Steps{Keys: s.T, Queries: s.Steps(), First: s.First}
+// steps are those of sequence b.
+func (s attentionShape) steps(b int) kernel.Steps {
+	steps := kernel.Steps{Keys: s.T, Queries: s.Steps(), First: s.First}
+	if s.Starts != nil {
+		steps.Starts = s.Starts[b*s.T:][:s.T]
+	}
+	return steps
 }
 
 // attentionFolds are the orders of its sums.
@@ -39,8 +47,8 @@ type attentionFolds struct {
 	Segments kernel.Fold
 }
 
-// attend is o = softmax(scale·q·kᵀ)·v, each query seeing itself and what came before.
-// A key in the future is absent from the sums, not a zero in them: whatever it holds, infinities
+// attend is o = softmax(scale·q·kᵀ)·v, each query seeing itself and what came before in its document.
+// A key in the future, or of another document, is absent from the sums, not a zero in them: whatever it holds, infinities
 // and NaN too, no earlier query sees it. Its probability is stored as zero.
 //
 // Shapes:  q (B·Q,H·P), k, v (B·T,KV·P) → o (B·Q,H·P), probs (B,H,Q,T); Q is T unless the shape says.
@@ -49,15 +57,16 @@ func attend[T libm.Float](o, probs, q, k, v []T, s attentionShape, scale T, f at
 	kernel.Need(f.Keys, s.T)
 	n := s.Steps()
 	for b := range s.B {
+		steps := s.steps(b)
 		for h := range s.H {
 			kv := h / (s.H / s.KV)
 			p := probs[(b*s.H+h)*n*s.T:][:n*s.T]
 			// No query sees a key after the last query.
 			kernel.MatMul(p, s.T, head(q, s.P, n, b, h, s.H), head(k, s.P, s.T, b, kv, s.KV).T(), n, s.First+n, s.P, f.P)
 			for t := range n {
-				softmaxRow(p[t*s.T:][:s.T], s.First+t+1, scale, f.Keys)
+				softmaxRow(p[t*s.T:][:s.T], steps.Begin(s.First+t), s.First+t+1, scale, f.Keys)
 			}
-			kernel.Causal(f.Keys, head(o, s.P, n, b, h, s.H), kernel.RowMajor(p, s.T), head(v, s.P, s.T, b, kv, s.KV), s.P, s.steps(), kernel.PastOnly)
+			kernel.Causal(f.Keys, head(o, s.P, n, b, h, s.H), kernel.RowMajor(p, s.T), head(v, s.P, s.T, b, kv, s.KV), s.P, steps, kernel.PastOnly)
 		}
 	}
 }
@@ -67,16 +76,18 @@ func head[T libm.Float](x []T, p, n, b, h, heads int) kernel.Mat[T] {
 	return kernel.RowMajor(x[b*n*heads*p+h*p:], heads*p)
 }
 
-// softmaxRow turns the first n scores into probabilities and clears the rest.
-func softmaxRow[T libm.Float](x []T, n int, scale T, f kernel.Fold) {
-	for j := range n {
-		x[j] = T(x[j] * scale)
+// softmaxRow turns the scores from lo to hi into probabilities and clears the rest.
+func softmaxRow[T libm.Float](x []T, lo, hi int, scale T, f kernel.Fold) {
+	seen := x[lo:hi]
+	for j := range seen {
+		seen[j] = T(seen[j] * scale)
 	}
-	nn.ExpLess(x[:n], x[:n], nn.Largest(x[:n]))
-	clear(x[n:])
+	nn.ExpLess(seen, seen, nn.Largest(seen))
+	clear(x[:lo])
+	clear(x[hi:])
 	sum := kernel.Sum(f, x, 1)
-	for j := range n {
-		x[j] /= sum
+	for j := range seen {
+		seen[j] /= sum
 	}
 }
 
@@ -106,8 +117,9 @@ func attendBackward[T libm.Float](dq, dk, dv, do, q, k, v, probs []T, s attentio
 		ps = kernel.Borrow[T](group * n * s.T)
 		defer kernel.GiveBack(ps)
 	}
-	w := attentionQueries[T]{s, f, group, n / segments, *ds, *qs, *dos}
+	w := attentionQueries[T]{shape: s, folds: f, group: group, size: n / segments, ds: *ds, qs: *qs, dos: *dos}
 	for b := range s.B {
+		w.steps = s.steps(b)
 		for kv := range s.KV {
 			km, vm := head(k, s.P, s.T, b, kv, s.KV), head(v, s.P, s.T, b, kv, s.KV)
 			p := probs[(b*s.H+kv*group)*n*s.T:][:group*n*s.T]
@@ -141,6 +153,7 @@ func segmentsOf(f attentionFolds) int {
 type attentionQueries[T libm.Float] struct {
 	shape attentionShape
 	folds attentionFolds
+	steps kernel.Steps // of the sequence at hand
 
 	group, size int
 	ds, qs, dos []T // of each query: T score gradients, its q, its do
@@ -148,12 +161,12 @@ type attentionQueries[T libm.Float] struct {
 
 // scores makes run i, of the queries from t on of one head, and their dq.
 func (w attentionQueries[T]) scores(i, t int, q, do, dq, k, v kernel.Mat[T], p []T, scale T) {
-	at := w.shape
-	at.First, at.Queries = w.shape.First+t, w.size
+	at := w.steps
+	at.First, at.Queries = at.First+t, w.size
 	d := w.ds[i*w.size*w.shape.T:][:w.size*w.shape.T]
 	kernel.MatMul(d, w.shape.T, do.From(t), v.T(), w.size, at.First+w.size, w.shape.P, w.folds.P)
-	scoreGradient(d, p, w.shape.T, at.First, scale, w.folds.Keys)
-	kernel.Causal(w.folds.DQ, dq.From(t), kernel.RowMajor(d, w.shape.T), k, at.P, at.steps(), kernel.PastOnly)
+	scoreGradient(d, p, at, scale, w.folds.Keys)
+	kernel.Causal(w.folds.DQ, dq.From(t), kernel.RowMajor(d, w.shape.T), k, w.shape.P, at, kernel.PastOnly)
 	copyHead(w.qs[i*w.size*w.shape.P:], q.From(t), w.size, w.shape.P)
 	copyHead(w.dos[i*w.size*w.shape.P:], do.From(t), w.size, w.shape.P)
 }
@@ -162,31 +175,34 @@ func (w attentionQueries[T]) scores(i, t int, q, do, dq, k, v kernel.Mat[T], p [
 func (w attentionQueries[T]) keys(dst kernel.Mat[T], weight, rows []T) {
 	segments := w.shape.Steps() / w.size
 	if segments == 1 {
-		kernel.Causal(w.folds.Queries, dst, kernel.RowMajor(weight, w.shape.T).T(), kernel.RowMajor(rows, w.shape.P), w.shape.P, w.shape.steps(), kernel.FutureOnly)
+		kernel.Causal(w.folds.Queries, dst, kernel.RowMajor(weight, w.shape.T).T(), kernel.RowMajor(rows, w.shape.P), w.shape.P, w.steps, kernel.FutureOnly)
 		return
 	}
-	at := w.shape
+	at := w.steps
 	at.Queries = w.size
-	run, width := w.group*w.size, at.T*at.P
+	p := w.shape.P
+	run, width := w.group*w.size, at.Keys*p
 	sums := kernel.Borrow[T](segments * width)
 	defer kernel.GiveBack(sums)
 	for i := range segments {
-		at.First = w.shape.First + i*w.size
-		kernel.Causal(w.folds.Queries, kernel.RowMajor((*sums)[i*width:], at.P), kernel.RowMajor(weight[i*run*at.T:], at.T).T(), kernel.RowMajor(rows[i*run*at.P:], at.P), at.P, at.steps(), kernel.FutureOnly)
+		at.First = w.steps.First + i*w.size
+		kernel.Causal(w.folds.Queries, kernel.RowMajor((*sums)[i*width:], p), kernel.RowMajor(weight[i*run*at.Keys:], at.Keys).T(), kernel.RowMajor(rows[i*run*p:], p), p, at, kernel.FutureOnly)
 	}
-	for t := range at.T {
-		kernel.SumRows(w.folds.Segments, dst.Data[t*dst.Row:][:at.P], (*sums)[t*at.P:], width)
+	for t := range at.Keys {
+		kernel.SumRows(w.folds.Segments, dst.Data[t*dst.Row:][:p], (*sums)[t*p:], width)
 	}
 }
 
-// scoreGradient turns dp into ds = scale·p∘(dp − Σ_j p·dp), row by row, of queries from step first on.
-func scoreGradient[T libm.Float](dp, p []T, t, first int, scale T, keys kernel.Fold) {
-	for i := range len(p) / t {
-		d, pi := dp[i*t:][:t], p[i*t:][:t]
-		kernel.Fill(d[first+i+1:], kernel.Negzero[T]()) // p is 0 there, 0·−0 = −0: absent
-		s := kernel.Dot(keys, pi, 1, d, 1)
-		for j, pj := range pi[:first+i+1] {
-			d[j] = T(pj*(d[j]-s)) * scale
+// scoreGradient turns dp into ds = scale·p∘(dp − Σ_j p·dp), row by row.
+func scoreGradient[T libm.Float](dp, p []T, s kernel.Steps, scale T, keys kernel.Fold) {
+	for i := range s.Queries {
+		d, pi := dp[i*s.Keys:][:s.Keys], p[i*s.Keys:][:s.Keys]
+		lo, hi := s.Begin(s.First+i), s.First+i+1
+		kernel.Fill(d[:lo], kernel.Negzero[T]()) // p is 0 there, 0·−0 = −0: absent
+		kernel.Fill(d[hi:], kernel.Negzero[T]())
+		sum := kernel.Dot(keys, pi, 1, d, 1)
+		for j := lo; j < hi; j++ {
+			d[j] = T(pi[j]*(d[j]-sum)) * scale
 		}
 	}
 }

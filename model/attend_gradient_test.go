@@ -11,8 +11,14 @@ import (
 )
 
 func TestAttentionGradients(t *testing.T) {
+	checkAttentionGradients(t, nil)
+	checkAttentionGradients(t, startsOf(5, []int{2}, []int{1, 4}))
+}
+
+func checkAttentionGradients(t *testing.T, starts []int32) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(4, 4))
-	s := attentionShape{B: 2, T: 5, H: 4, KV: 2, P: 3}
+	s := attentionShape{B: 2, T: 5, H: 4, KV: 2, P: 3, Starts: starts}
 	nq, nk := s.B*s.T*s.H*s.P, s.B*s.T*s.KV*s.P
 	q, k, v := check.Normal(r, nq), check.Normal(r, nk), check.Normal(r, nk)
 	o, probs := make([]float64, nq), make([]float64, s.B*s.H*s.T*s.T)

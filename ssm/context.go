@@ -16,6 +16,9 @@ var halo = &device.Kernel{Name: "causal_conv1d.halo", In: device.Names("x"), Sca
 func (m *Mamba) first() bool { return m.CP.Index == 0 }
 func (m *Mamba) last() bool  { return m.CP.Index == m.CP.Size()-1 }
 
+// firstStep is the step of its sequence that the rank's first is.
+func (m *Mamba) firstStep() int { return m.CP.Index * m.in.Rows() / m.Batch }
+
 // stepsBefore is the K−1 steps of x before the rank's first; nil where the sequence begins. The rank's own last ones go to the
 // rank after.
 //

@@ -7,10 +7,13 @@ import (
 )
 
 // convShape is the extents of a depthwise causal convolution: B sequences of T steps, C channels
-// with K taps each.
-type convShape struct{ B, T, C, K int }
+// with K taps each, and where documents begin.
+type convShape struct {
+	B, T, C, K int
+	documents
+}
 
-// causalConv is a depthwise convolution that sees no later step. A tap before the sequence is
+// causalConv is a depthwise convolution that sees no later step. A tap before the sequence or the document is
 // absent from the sum. Where the T steps are a part of a sequence, before is the K−1 steps before them; nil: the
 // sequence begins here.
 //
@@ -47,7 +50,7 @@ func (s convShape) beyond(r, at int) int {
 	return r/s.T*(s.K-1) + at - s.T
 }
 
-// convolve folds the taps, tap k reading the step shift(k) away; one outside x is in the halo, and absent without one.
+// convolve folds the taps, tap k reading the step shift(k) away; one outside x is in the halo, and absent without one, as is one of another document.
 func convolve[T libm.Float](y, x, halo, w []T, s convShape, f kernel.Fold, shift func(k int) int) {
 	kernel.Need(f, s.K)
 	taps := kernel.Borrow[T](s.K * s.C) // (K,C)
@@ -63,10 +66,11 @@ func convolve[T libm.Float](y, x, halo, w []T, s convShape, f kernel.Fold, shift
 			for i := range step.Count {
 				k := f.Leaf(step.Start + i*step.Stride)
 				at := t + shift(k)
-				switch {
-				case at >= 0 && at < s.T:
+				switch inside := at >= 0 && at < s.T; {
+				case !inside && halo == nil, !s.together(r/s.T, t, at):
+				case inside:
 					addProducts(f, acc, (*taps)[k*s.C:], x[(r+shift(k))*s.C:])
-				case halo != nil:
+				default:
 					addProducts(f, acc, (*taps)[k*s.C:], halo[s.beyond(r, at)*s.C:])
 				}
 			}
@@ -94,7 +98,7 @@ func addProducts[T libm.Float](f kernel.Fold, acc, a, b []T) {
 //	dw[c,k] = fold_rows dy[t,c]·x[t−K+1+k, c] ;  dbias[c] = fold_rows dy[t,c]
 //
 // Shapes:  dy, x (B·T,C), before (B·(K−1),C) or nil → dw (C,K), dbias (C).
-// Reduces: the B·T rows, by f. Rows whose tap lies before the sequence are absent.
+// Reduces: the B·T rows, by f. Rows whose tap lies before the sequence or the document are absent.
 func causalConvWeightBackward[T libm.Float](dw, dbias, dy, x, before []T, s convShape, f kernel.Fold) {
 	kernel.Need(f, s.B*s.T)
 	sum := kernel.Borrow[T](s.C)
@@ -105,9 +109,10 @@ func causalConvWeightBackward[T libm.Float](dw, dbias, dy, x, before []T, s conv
 			for i := range step.Count {
 				r := f.Leaf(step.Start + i*step.Stride)
 				switch t := r % s.T; {
+				case t < back && before == nil, !s.together(r/s.T, t, t-back):
 				case t >= back:
 					addProducts(f, acc, dy[r*s.C:], x[(r-back)*s.C:])
-				case before != nil:
+				default:
 					addProducts(f, acc, dy[r*s.C:], before[s.beyond(r, t-back)*s.C:])
 				}
 			}

@@ -8,13 +8,13 @@ import (
 )
 
 var (
-	convolution = &device.Kernel{Name: "causal_conv1d", ByToken: true, In: device.Names("x w before? bias"), Scalars: device.Names("batch"), Out: device.Names("y"),
+	convolution = &device.Kernel{Name: "causal_conv1d", ByToken: true, In: device.Names("x w before? bias starts?"), Scalars: device.Names("first? batch"), Out: device.Names("y"),
 		Fixed: reduce.MustPlan("taps:seq/fp32"),
 		Run:   device.Width(runConvolution[float32], runConvolution[float64])}
-	convolutionBackward = &device.Kernel{Name: "causal_conv1d.bwd", ByToken: true, In: device.Names("dy w after?"), Scalars: device.Names("batch"), Out: device.Names("dx"),
+	convolutionBackward = &device.Kernel{Name: "causal_conv1d.bwd", ByToken: true, In: device.Names("dy w after? starts?"), Scalars: device.Names("first? batch"), Out: device.Names("dx"),
 		Fixed: reduce.MustPlan("taps:seq/fp32"),
 		Run:   device.Width(runConvolutionBackward[float32], runConvolutionBackward[float64])}
-	convolutionWeight = &device.Kernel{Name: "causal_conv1d.wgrad", In: device.Names("dy x before?"), Scalars: device.Names("batch"), Out: device.Names("dw dbias"),
+	convolutionWeight = &device.Kernel{Name: "causal_conv1d.wgrad", In: device.Names("dy x before? starts?"), Scalars: device.Names("first? batch"), Out: device.Names("dw dbias"),
 		Fixed: reduce.MustPlan("rows:seq/fp32"), Tokens: "rows",
 		Fast: reduce.MustPlan("rows:splitk(8,arrival)/fp32"),
 		Run:  device.Width(runConvolutionWeight[float32], runConvolutionWeight[float64])}
@@ -41,12 +41,12 @@ var (
 
 	// The chunk size is a choice like any order: the same recurrence, added by another tree. A chunk within a segment is one
 	// wherever ranks may part the sequence.
-	scan = &device.Kernel{Name: "ssd", ByToken: true, In: device.Names("x b c dt la d begin?"), Scalars: device.Names("batch groups steps"), Out: device.Names("y last"),
+	scan = &device.Kernel{Name: "ssd", ByToken: true, In: device.Names("x b c dt la d begin? starts?"), Scalars: device.Names("first? batch groups steps"), Out: device.Names("y last"),
 		Fixed:     reduce.MustPlan("n:seq/fp32; steps:seq/fp32; chunk=16; within=sequence|segment"),
 		Canonical: reduce.MustPlan("within=segment"),
 		Run:       device.Width(runScan[float32], runScan[float64])}
-	scanBackward = &device.Kernel{Name: "ssd.bwd", ByToken: true, In: device.Names("x b c dt la d begin? dy dlast?"),
-		Scalars: device.Names("batch groups steps"), Out: device.Names("dx db dc ddt dla dbegin?"),
+	scanBackward = &device.Kernel{Name: "ssd.bwd", ByToken: true, In: device.Names("x b c dt la d begin? starts? dy dlast?"),
+		Scalars: device.Names("first? batch groups steps"), Out: device.Names("dx db dc ddt dla dbegin?"),
 		Fixed:     reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:seq/fp32; chunk=16; within=sequence|segment"),
 		Fast:      reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:arrival/fp32; chunk=16; within=sequence|segment"),
 		Canonical: reduce.MustPlan("within=segment"),
@@ -67,7 +67,7 @@ var (
 // convShapeOf rebuilds the extents from what the Call reads.
 func convShapeOf(c *device.Call, x *device.Tensor, taps int) convShape {
 	b := int(c.Scalar("batch"))
-	return convShape{B: b, T: x.Rows() / b, C: x.Cols(), K: taps}
+	return convShape{B: b, T: x.Rows() / b, C: x.Cols(), K: taps, documents: documentsOf(c)}
 }
 
 func runConvolution[T libm.Float](c *device.Call) {
@@ -121,7 +121,7 @@ func runSkipBackward[T libm.Float](c *device.Call) {
 // scanShape rebuilds the extents from what the Call reads: x, b, c, dt, la, d.
 func scanShape(c *device.Call) ssdShape {
 	b, g, h := int(c.Scalar("batch")), int(c.Scalar("groups")), c.Input("d").Len()
-	s := ssdShape{B: b, T: c.Input("x").Rows() / b, H: h, P: c.Input("x").Cols() / h, G: g, N: c.Input("b").Cols() / g}
+	s := ssdShape{B: b, T: c.Input("x").Rows() / b, H: h, P: c.Input("x").Cols() / h, G: g, N: c.Input("b").Cols() / g, documents: documentsOf(c)}
 	s.Chunk = min(c.Plan.Int("chunk"), s.T)
 	if c.Plan.Choice("within") == "segment" {
 		s.Chunk = min(s.Chunk, max(int(c.Scalar("steps"))/device.Segments, 1))

@@ -15,8 +15,14 @@ import (
 )
 
 func TestConvolutionGradients(t *testing.T) {
+	checkConvolutionGradients(t, documents{})
+	checkConvolutionGradients(t, documents{startsOf(6, []int{2, 3}, []int{5}), 0, 6})
+}
+
+func checkConvolutionGradients(t *testing.T, d documents) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(3, 3))
-	s := convShape{B: 2, T: 6, C: 3, K: 4}
+	s := convShape{B: 2, T: 6, C: 3, K: 4, documents: d}
 	rows := s.B * s.T
 	x, w, bias, y := check.Normal(r, rows*s.C), check.Normal(r, s.C*s.K), check.Normal(r, s.C), make([]float64, rows*s.C)
 	f := func() []float64 { causalConv(y, x, nil, w, bias, s, inOrder(s.K)); return y }
@@ -24,7 +30,7 @@ func TestConvolutionGradients(t *testing.T) {
 	for i, got := range y { // the definition
 		c, at, want := i%s.C, i/s.C, bias[i%s.C]
 		for k := range s.K {
-			if t := at%s.T - s.K + 1 + k; t >= 0 {
+			if t := at%s.T - s.K + 1 + k; t >= 0 && t >= d.begin(at/s.T, at%s.T) {
 				want += w[c*s.K+k] * x[(at-s.K+1+k)*s.C+c]
 			}
 		}

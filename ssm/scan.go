@@ -6,8 +6,11 @@ import (
 )
 
 // ssdShape is the extents of a state-space scan: B sequences of T steps, H heads of width P with
-// a state of P×N each, G groups of heads (dividing H) that share b and c, Chunk steps at a time.
-type ssdShape struct{ B, T, H, P, G, N, Chunk int }
+// a state of P×N each, G groups of heads (dividing H) that share b and c, Chunk steps at a time, and where documents begin.
+type ssdShape struct {
+	B, T, H, P, G, N, Chunk int
+	documents
+}
 
 // Chunks is the number of chunks of a sequence; the last may be shorter.
 func (s ssdShape) Chunks() int { return (s.T + s.Chunk - 1) / s.Chunk }
@@ -24,7 +27,7 @@ type ssdFolds struct {
 	Heads kernel.Fold             // backward, over the heads of a group: db and dc
 }
 
-// ssdNaive is the recurrence that ssd computes, step by step: its definition.
+// ssdNaive is the recurrence that ssd computes, step by step: its definition. S is 0 where a document begins.
 //
 //	S_t = exp(la_t)·S_{t−1} + dt_t·x_t⊗b_t ;  y_t = S_t·c_t + d·x_t
 //
@@ -40,6 +43,9 @@ func ssdNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s ssdShape) 
 			for t := range s.T {
 				row := seq*s.T + t
 				group := (row*s.G + h/(s.H/s.G)) * s.N
+				if s.begin(seq, t) == t {
+					clear(state)
+				}
 				bt, ct := b[group:][:s.N], c[group:][:s.N]
 				decay, step := libm.ExpOf(la[row*s.H+h]), dt[row*s.H+h]
 				for p := range s.P {
@@ -65,7 +71,8 @@ func ssdNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s ssdShape) 
 // Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H), begin (B,H,P,N) → y (B·T,H·P), last (B,H,P,N).
 // Reduces: N; the steps of a chunk, into y and into the state. Chunks follow one another, so
 // that the order of the state's sum is a chain of chunks. Before the first there is no state, unless
-// the steps are a part of a sequence: then begin is what the part before them left, and not nil.
+// the steps are a part of a sequence: then begin is what the part before them left, and not nil. Steps of another document,
+// and the state that it left, are absent.
 func ssd[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s ssdShape, f ssdFolds) {
 	kernel.Need(f.N, s.N)
 	w := newScan(x, b, c, dt, la, s, f)
@@ -96,6 +103,9 @@ type scanner[T libm.Float] struct {
 
 	row, n  int           // the chunk's first row, and its steps
 	steps   kernel.Fold   // over them
+	causal  kernel.Steps  // which of them see each other
+	reach   int           // how many of them, from the first on, the state before the chunk reaches
+	since   int           // the first of them that reaches the state after it
 	x, b, c kernel.Mat[T] // (n,P), (n,N), (n,N)
 
 	lent   [20]*[]T // scratch to give back
@@ -104,7 +114,7 @@ type scanner[T libm.Float] struct {
 	decay  []T // (n,n): exp(a_t − a_s), what is left at t of s; only s ≤ t
 	weight []T // (n,n): scores times decay; only s ≤ t
 	u      []T // (n,P): dt·x
-	a      []T // (n): running sum of la
+	a      []T // (n): running sum of la, from the chunk's first step or the document's
 	begun  []T // (n): exp(a_t), what is left at t of the state before the chunk
 	left   []T // (n): exp(a_end − a_t), what is left of t at the chunk's end
 	off    []T // (n,P): S·c
@@ -143,6 +153,8 @@ func (w *scanner[T]) rows(y []T, h int) kernel.Mat[T] {
 func (w *scanner[T]) enter(seq, g, k int) {
 	w.row, w.n = seq*w.T+k*w.Chunk, w.length(k)
 	w.steps = w.f.Steps(w.n)
+	w.causal, w.reach = w.documents.steps(seq, k*w.Chunk, w.n), w.documents.reach(seq, k*w.Chunk, w.n)
+	w.since = w.causal.Begin(w.n - 1)
 	group := (w.row*w.G + g) * w.N
 	w.b, w.c = kernel.RowMajor(w.bs[group:], w.G*w.N), kernel.RowMajor(w.cs[group:], w.G*w.N)
 	kernel.MatMul(w.scores, w.n, w.c, w.b.T(), w.n, w.n, w.N, w.f.N)
@@ -154,6 +166,9 @@ func (w *scanner[T]) head(h int) {
 	sum := kernel.Negzero[T]()
 	for t := range w.n {
 		i := (w.row+t)*w.H + h
+		if w.begins(t) {
+			sum = kernel.Negzero[T]()
+		}
 		sum += w.las[i]
 		w.a[t] = sum
 		for p, v := range w.x.Data[t*w.x.Row:][:w.P] {
@@ -174,6 +189,9 @@ func (w *scanner[T]) head(h int) {
 	}
 }
 
+// begins tells whether a document begins at step t of the chunk, after its first.
+func (w *scanner[T]) begins(t int) bool { return t > 0 && w.causal.Begin(t) == t }
+
 // expMore is e = exp(m − x).
 func expMore[T libm.Float](e, x []T, m T) {
 	e = e[:len(x)]
@@ -185,13 +203,16 @@ func expMore[T libm.Float](e, x []T, m T) {
 
 // forward is the chunk's y, and takes the state from before the chunk to after it.
 func (w *scanner[T]) forward(y kernel.Mat[T], d T, state []T, first bool) {
-	kernel.Causal(w.steps, y, kernel.RowMajor(w.weight, w.n), kernel.RowMajor(w.u, w.P), w.P, kernel.Steps{Keys: w.n, Queries: w.n}, kernel.PastOnly)
-	if !first {
+	kernel.Causal(w.steps, y, kernel.RowMajor(w.weight, w.n), kernel.RowMajor(w.u, w.P), w.P, w.causal, kernel.PastOnly)
+	if first {
+		w.reach = 0
+	}
+	if w.reach > 0 {
 		w.carried(state)
 	}
 	for t := range w.n {
 		row, xt := y.Data[t*y.Row:][:w.P], w.x.Data[t*w.x.Row:][:w.P]
-		if !first {
+		if t < w.reach {
 			e := w.begun[t]
 			for p, v := range w.off[t*w.P:][:w.P] {
 				row[p] += T(e * v)
@@ -201,13 +222,13 @@ func (w *scanner[T]) forward(y kernel.Mat[T], d T, state []T, first bool) {
 			row[p] += T(d * v)
 		}
 	}
-	w.advance(state, state, first)
+	w.advance(state, state)
 }
 
-// advance makes the state after the chunk from the one before; they may be the same slice.
-func (w *scanner[T]) advance(after, before []T, first bool) {
-	kernel.MatMul(w.sum, w.N, kernel.RowMajor(w.ru, w.P).T(), w.b, w.P, w.N, w.n, w.steps)
-	if first {
+// advance makes the state after the chunk from the one before, where that reaches it; they may be the same slice.
+func (w *scanner[T]) advance(after, before []T) {
+	w.outer(w.ru, w.b, w.since, w.n)
+	if w.reach < w.n {
 		copy(after, w.sum)
 		return
 	}
@@ -215,6 +236,15 @@ func (w *scanner[T]) advance(after, before []T, first bool) {
 	for i, v := range before {
 		after[i] = T(decay*v) + w.sum[i]
 	}
+}
+
+// outer sets sum to Σ u⊗v over the chunk's steps from lo to hi.
+func (w *scanner[T]) outer(u []T, v kernel.Mat[T], lo, hi int) {
+	if lo == 0 && hi == w.n {
+		kernel.MatMul(w.sum, w.N, kernel.RowMajor(u, w.P).T(), v, w.P, w.N, w.n, w.steps)
+		return
+	}
+	kernel.Within(w.steps, kernel.RowMajor(w.sum, w.N), kernel.RowMajor(u, w.P).T(), v, w.P, w.N, w.n, lo, hi)
 }
 
 // carried sets off to S·c, what the state before the chunk says at each step.

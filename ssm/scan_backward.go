@@ -24,7 +24,8 @@ type ssdGradients[T libm.Float] struct{ X, B, C, DT, LA, Begin []T }
 //	da_end += Σ_s r_s·u_s·(dS′·b_s) + q·⟨dS′, S⟩
 //	dS    = q·dS′ + Σ_t e_t·dy_t⊗c_t                  dla_t = Σ_{t′≥t} da_t′
 //
-// The states are computed again, by the chunk size given here. Where the steps are a part of a sequence and others follow,
+// Steps of other documents are absent from each of these sums, S and dS′ where they are another document's; da reaches
+// back to the first step of a document. The states are computed again, by the chunk size given here. Where the steps are a part of a sequence and others follow,
 // dlast is the gradient of the state after them; else nil.
 //
 // Shapes:  dy (B·T,H·P), dlast (B,H,P,N); the rest as in ssd.
@@ -100,7 +101,10 @@ func (w *backScanner[T]) remember(seq, g int) {
 		w.enter(seq, g, k)
 		for i := range per {
 			w.head(g*per + i)
-			w.advance(w.state(i, k), w.state(i, k-1), k == 0 && w.before == nil)
+			if k == 0 && w.before == nil {
+				w.reach = 0
+			}
+			w.advance(w.state(i, k), w.state(i, k-1))
 		}
 	}
 }
@@ -133,12 +137,12 @@ func (w *backScanner[T]) backward(before, ds []T, h int) {
 
 // within is the gradients of W·u.
 func (w *backScanner[T]) within() {
-	n, p, steps := w.n, w.P, kernel.Steps{Keys: w.n, Queries: w.n}
+	n, p, steps := w.n, w.P, w.causal
 	kernel.Causal(w.steps, kernel.RowMajor(w.du, p), kernel.RowMajor(w.weight, n).T(), w.dy, p, steps, kernel.FutureOnly)
 	kernel.MatMul(w.dw, n, w.dy, kernel.RowMajor(w.u, p).T(), n, n, p, w.f.P)
-	kernel.Fill(w.z[:n*n], kernel.Negzero[T]()) // the future is absent
+	kernel.Fill(w.z[:n*n], kernel.Negzero[T]()) // the future is absent, and other documents
 	for t := range n {
-		for s := range t + 1 {
+		for s := steps.Begin(t); s <= t; s++ {
 			i := t*n + s
 			w.z[i] = w.dw[i] * w.weight[i]
 			w.dw[i] *= w.decay[i]
@@ -155,7 +159,8 @@ func (w *backScanner[T]) within() {
 func (w *backScanner[T]) fromAfter(ds []T) {
 	n, p := w.n, w.P
 	kernel.MatMul(w.v, p, w.b, kernel.RowMajor(ds, w.N).T(), n, p, w.N, w.f.N) // dS′·b
-	for t := range n {
+	kernel.Fill(w.z[:w.since], kernel.Negzero[T]())
+	for t := w.since; t < n; t++ {
 		r := w.left[t]
 		vt := w.v[t*p:][:p]
 		share := kernel.Dot(w.f.P, w.ru[t*p:], 1, vt, 1)
@@ -167,14 +172,14 @@ func (w *backScanner[T]) fromAfter(ds []T) {
 	}
 	w.da[n-1] += kernel.Sum(w.steps, w.z, 1)
 	kernel.MatMul(w.part, w.N, kernel.RowMajor(w.ru, p), kernel.RowMajor(ds, w.N), n, w.N, p, w.f.P)
-	addMat(w.db, w.part, n, w.N)
+	addMat(w.db, w.part, w.since, n, w.N)
 }
 
 // fromBefore adds what reaches the chunk through the state before it, and takes ds there.
 func (w *backScanner[T]) fromBefore(before, ds []T) {
 	n, p, width := w.n, w.P, w.N
 	w.carried(before)
-	for t := range n {
+	for t := range w.reach {
 		e := w.begun[t]
 		for j, v := range w.dy.Data[t*w.dy.Row:][:p] {
 			w.v[t*p+j] = e * v
@@ -182,17 +187,17 @@ func (w *backScanner[T]) fromBefore(before, ds []T) {
 		w.da[t] += kernel.Dot(w.f.P, w.v[t*p:], 1, w.off[t*p:], 1)
 	}
 	kernel.MatMul(w.part, width, kernel.RowMajor(w.v, p), kernel.RowMajor(before, width), n, width, p, w.f.P)
-	addMat(w.dc, w.part, n, width)
-	kernel.MatMul(w.sum, width, kernel.RowMajor(w.v, p).T(), w.c, p, width, n, w.steps)
-	decay := w.begun[n-1]
-	if !w.last {
+	addMat(w.dc, w.part, 0, w.reach, width)
+	w.outer(w.v, w.c, 0, w.reach)
+	decay, through := w.begun[n-1], !w.last && w.reach == n
+	if through {
 		w.da[n-1] += T(decay * kernel.Dot(w.f.State, ds, 1, before, 1))
 	}
 	for i, v := range w.sum[:p*width] {
-		if w.last {
-			ds[i] = v
-		} else {
+		if through {
 			ds[i] = T(decay*ds[i]) + v
+		} else {
+			ds[i] = v
 		}
 	}
 }
@@ -209,12 +214,15 @@ func (w *backScanner[T]) store(grad ssdGradients[T], h int, d T) {
 		grad.DT[i] = kernel.Dot(w.f.P, w.du[t*p:], 1, w.x.Data[t*w.x.Row:], 1)
 		sum += w.da[t]
 		grad.LA[i] = sum
+		if w.begins(t) {
+			sum = kernel.Negzero[T]()
+		}
 	}
 }
 
-// addMat adds src (m,n) to dst, element by element.
-func addMat[T libm.Float](dst kernel.Mat[T], src []T, m, n int) {
-	for i := range m {
+// addMat adds rows lo to hi of src (…,n) to those of dst, element by element.
+func addMat[T libm.Float](dst kernel.Mat[T], src []T, lo, hi, n int) {
+	for i := lo; i < hi; i++ {
 		row := dst.Data[i*dst.Row:][:n]
 		nn.Add(row, row, src[i*n:])
 	}

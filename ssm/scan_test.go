@@ -48,6 +48,10 @@ func allFolds(s ssdShape, order string) ssdFolds {
 func TestChunkedScanIsTheRecurrence(t *testing.T) {
 	s := ssdShape{B: 2, T: 13, H: 4, P: 3, G: 2, N: 5}
 	for s.Chunk = 1; s.Chunk <= s.T+1; s.Chunk++ {
+		s.documents = documents{}
+		if s.Chunk%3 > 0 {
+			s.documents = documents{startsOf(15, []int{4, 6, 7, 11}, []int{1, 2, 14}), 2, 15}
+		}
 		k := newSSDCase(s)
 		if s.Chunk%2 == 0 {
 			k.begin = check.Normal(rand.New(rand.NewPCG(6, 6)), len(k.last))
@@ -63,7 +67,7 @@ func TestChunkedScanIsTheRecurrence(t *testing.T) {
 				require.InDelta(t, last[i], v, 1e-10, "chunk %d by %s, state", s.Chunk, order)
 			}
 		}
-		k.la[5*s.H] *= 1.001 // negative control; the first step has nothing to decay
+		k.la[3*s.H] *= 1.001 // negative control; the first step of a document has nothing to decay
 		k.run(allFolds(s, "seq"))
 		worst := 0.0
 		for i := range want {
@@ -111,14 +115,15 @@ func TestStateSumByItsPlan(t *testing.T) {
 func TestSSDGradients(t *testing.T) {
 	for _, chunk := range []int{1, 3, 4, 7, 8} {
 		for _, part := range []bool{false, true} {
-			checkSSDGradients(t, chunk, part)
+			checkSSDGradients(t, chunk, part, documents{})
+			checkSSDGradients(t, chunk, part, documents{startsOf(9, []int{1, 3, 4, 6}, []int{5}), 2, 9})
 		}
 	}
 }
 
-func checkSSDGradients(t *testing.T, chunk int, part bool) {
+func checkSSDGradients(t *testing.T, chunk int, part bool, d documents) {
 	t.Helper()
-	s := ssdShape{B: 2, T: 7, H: 4, P: 3, G: 2, N: 2, Chunk: chunk}
+	s := ssdShape{B: 2, T: 7, H: 4, P: 3, G: 2, N: 2, Chunk: chunk, documents: d}
 	k := newSSDCase(s)
 	f := allFolds(s, "pairwise")
 	forward := func() []float64 { k.run(f); return k.y }

@@ -27,6 +27,8 @@ type Mamba struct {
 
 	Eps   float64 // of the norm
 	Batch int     // B, set by the model for each microbatch
+	// Starts (B,T) is, of every step of whole sequences, the one that its document begins at; nil: sequences are documents. Set as Batch is.
+	Starts *device.Tensor
 	TP    parallel.Member
 	CP    parallel.Member
 
@@ -54,6 +56,7 @@ func (m *Mamba) Forward(dev *device.Device, in *device.Tensor) *device.Tensor {
 	m.timeStep(dev)
 	m.seq.D, m.seq.Batch, m.seq.Groups, m.seq.Parts = m.Skip.W, m.Batch, m.Groups, m.CP.Size()
 	m.seq.Begin = m.stateBefore(dev)
+	m.seq.Starts, m.seq.First = m.Starts, m.firstStep()
 	y, last := Scan(dev, &m.seq)
 	m.y = y
 	m.passState(dev, last)
@@ -69,6 +72,7 @@ func (m *Mamba) convolve(dev *device.Device) {
 	c.Read("w", m.Conv.W)
 	c.ReadIf("before", m.before)
 	c.Read("bias", m.ConvBias.W)
+	readDocuments(c, m.Starts, m.firstStep())
 	c.ReadScalar("batch", float64(m.Batch))
 	m.conv = c.Write("y", m.xbc.Format, m.xbc.Shape()...)
 	c.Do()
@@ -97,11 +101,13 @@ func (m *Mamba) timeStep(dev *device.Device) {
 
 // Sequence is what the scan reads: whole sequences, or a part of each and what state it begins with.
 //
-// Shapes: X (B·T,H·P), B, C (B·T,G·N), DT, LA (B·T,H), D (H), Begin (B,H,P,N), nil at the beginning.
+// Shapes: X (B·T,H·P), B, C (B·T,G·N), DT, LA (B·T,H), D (H), Begin (B,H,P,N), nil at the beginning; Starts as in Mamba, or nil.
 type Sequence struct {
 	X, B, C, DT, LA, D, Begin *device.Tensor
 	Batch, Groups             int
 	Parts                     int // so many of T steps make a sequence; 0 is 1
+	Starts                    *device.Tensor
+	First                     int // step of the sequence, where Starts are
 }
 
 // Scan is the recurrence, a chunk of steps at a time.
@@ -128,6 +134,7 @@ func (s *Sequence) read(c *device.Call) {
 	c.Read("la", s.LA)
 	c.Read("d", s.D)
 	c.ReadIf("begin", s.Begin)
+	readDocuments(c, s.Starts, s.First)
 	c.ReadScalar("batch", float64(s.Batch))
 	c.ReadScalar("groups", float64(s.Groups))
 	c.ReadScalar("steps", float64(s.X.Rows()/s.Batch*max(s.Parts, 1))) // of a whole sequence
