@@ -70,6 +70,7 @@ type Found struct {
 // variation is what one run of a pair has for itself.
 type variation struct {
 	schedule uint64
+	library  string // empty: the first release
 	plans    []string
 	faults   []string
 	set      []string // fields of the configuration, path=value
@@ -78,6 +79,9 @@ type variation struct {
 // String says what the run has for itself.
 func (v variation) String() string {
 	parts := []string{fmt.Sprintf("schedule %d", v.schedule)}
+	if v.library != "" {
+		parts = append(parts, "library "+v.library)
+	}
 	for _, p := range v.plans {
 		parts = append(parts, "plan "+p)
 	}
@@ -105,7 +109,8 @@ var everyAxis = []string{"dp=1", "tp=2", "cp=2", "pp=2", "ep=2", "dp=2,tp=2,pp=2
 var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
 	scaleCollective, bucketSize, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
-	topkTies, topkSlots, ssdChunk, bufferAlias, bitFlip, // B
+	autotuneSwap, libraryUpdate, smCount, fmaContraction, // A, by machine and library
+	topkTies, topkSlots, ssdChunk, lateFlag, bufferAlias, bitFlip, // B
 	rngOmission, scaleRebuild, rngDedupe, rngExtraDraw, rngReseed, rngLiveHandle, // C
 	dataOffset, dataEpoch, gatherSkip, stepCounter, mxDoubleQuant, amaxHistory, biasDrift, // C
 	scalesOnly, oneBadMember, // D
@@ -205,13 +210,14 @@ func (c *Cause) Config() train.Config { return c.config() }
 func (c *Cause) spec(s setting, side int) run.Spec {
 	v := c.vary[side]
 	if !s.source {
-		v.plans, v.faults, v.set = nil, nil, nil
+		v.library, v.plans, v.faults, v.set = "", nil, nil, nil
 	}
 	return run.Spec{
 		Config:   c.configured(slices.Concat(v.set, s.set)),
 		Layout:   c.Layout(),
 		Schedule: device.Schedule{Seed: v.schedule},
 		Recipe:   s.recipe,
+		Library:  v.library,
 		Plans:    slices.Concat(v.plans, s.plans),
 		Faults:   slices.Concat(v.faults, s.faults),
 		Kept:     run.Kept{Digest: true, Elements: len(v.set) > 0},

@@ -76,6 +76,9 @@ func TestEveryKindOfFaultChangesARun(t *testing.T) {
 		{"tp=2", "draw@rng.dropout.tp tp=0", 3, 3},
 		{"tp=2", "draw@rng.dropout.tp tp=0 phase=bwd micro=1 step=2", 1, 1},
 		{"dp=1", "live@*.dropout.mask micro=1 step=2", -1, -1},
+		{"dp=1", "library@layers.1.attn.w? to=sim-13.1 step=2 micro=1", -1, -1},
+		{"tp=2", "autotune@layers.3.mlp.*", -1, -1},
+		{"dp=1", "capture@layers.1.attn.w?.dw step=2", -1, -1},
 		{"dp=1", "rebuild@quant.layers.1.attn.* step=2 source=bf16", -1, -1},
 	} {
 		t.Run(c.fault, func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 
 	"firstbit/checkpoint"
 	"firstbit/data"
-	"firstbit/device"
 	"firstbit/trace"
 	"firstbit/train"
 	"firstbit/tune"
@@ -53,7 +52,7 @@ func (j *job) state(corpus *data.Corpus) (*checkpoint.Saver, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Layout, m.Recipe, m.Plans, m.Library = j.Layout.String(), j.Recipe, append([]string{}, j.Plans...), device.DefaultLibrary
+	m.Layout, m.Recipe, m.Plans, m.Library = j.Layout.String(), j.Recipe, append([]string{}, j.Plans...), j.Library
 	m.Provenance = checkpoint.Provenance{Version: trace.Version(), Schedule: j.Schedule.String(), Faults: append([]string{}, j.Faults...)}
 	after := 0
 	if j.Resume != "" {

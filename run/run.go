@@ -22,6 +22,7 @@ type Spec struct {
 	Layout   parallel.Layout // the zero value: one rank
 	Schedule device.Schedule
 	Recipe   string   // one of tune.Recipes; empty: fixed
+	Library  string   // release of the kernel library; empty: the first
 	Plans    []string // policies by hand, 'GLOB PLAN', later ones over earlier ones
 	Faults   []string // faults to inject
 
@@ -102,7 +103,13 @@ func (s *Spec) Check() error {
 	if s.Recipe == "" {
 		s.Recipe = tune.Recipes[0]
 	}
+	if s.Library == "" {
+		s.Library = device.DefaultLibrary
+	}
 	s.Layout = s.Layout.Full()
+	if err := tune.ParseRelease(s.Library); err != nil {
+		return err
+	}
 	if err := tune.ParseRecipe(s.Recipe); err != nil {
 		return err
 	}
@@ -157,6 +164,9 @@ func (s *Spec) verifyDeterministic(c choices) error {
 		return fmt.Errorf("deterministic: schedule real: must be a seed")
 	}
 	for _, p := range c.tuner.Policies {
+		if p.Choose != nil && p.Choose.Spoils() != "" {
+			return fmt.Errorf("deterministic: %s: %s", p.Text, p.Choose.Spoils())
+		}
 		if p.Plan.Varies() {
 			return fmt.Errorf("deterministic: plan %q depends on arrival: must be an order of the call alone", p.Text)
 		}
@@ -171,7 +181,7 @@ type choices struct {
 }
 
 func (s *Spec) choices() (choices, error) {
-	c := choices{tuner: &tune.Tuner{Recipe: s.Recipe, Seq: s.Config.Seq}, injector: &inject.Injector{}}
+	c := choices{tuner: &tune.Tuner{Recipe: s.Recipe, Library: s.Library, Seq: s.Config.Seq}, injector: &inject.Injector{}}
 	for _, text := range s.Plans {
 		p, err := tune.ParsePolicy(text)
 		if err != nil {
@@ -205,5 +215,5 @@ func (s *Spec) faults() []trace.Fault {
 func (s *Spec) describe(world *parallel.World) trace.Run {
 	return trace.Run{Config: s.Config, Layout: s.Layout.String(), Groups: world.Groups(), Seed: s.Config.Seed, Schedule: s.Schedule.String(),
 		Recipe: s.Recipe, Plans: append([]string{}, s.Plans...), Faults: s.faults(),
-		Library: device.DefaultLibrary, Level: s.Trace.Level.String(), Parts: s.Trace.Parts}
+		Library: s.Library, Level: s.Trace.Level.String(), Parts: s.Trace.Parts}
 }

@@ -161,7 +161,7 @@ func (j *job) begin(rank parallel.Rank, tracer *trace.Tracer) (*session, error) 
 	if j.Load {
 		chain = append(chain, run.outcome.count)
 	}
-	run.device = device.New(device.Options{Rank: rank.Index, At: j.Layout.At(rank.Index), Schedule: j.Schedule}, chain...)
+	run.device = device.New(device.Options{Rank: rank.Index, At: j.Layout.At(rank.Index), Schedule: j.Schedule, Library: j.Library}, chain...)
 	return run, nil
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Recorded is the run that a trace is of, as its run.json describes it.
 func Recorded(t *trace.Trace) (Spec, error) {
-	s := Spec{Recipe: t.Run.Recipe, Plans: t.Run.Plans}
+	s := Spec{Recipe: t.Run.Recipe, Library: t.Run.Library, Plans: t.Run.Plans}
 	for _, rank := range t.Ranks {
 		if slices.ContainsFunc(rank.Records, func(r trace.Record) bool { return r.Phase == "load" }) {
 			return s, fmt.Errorf("trace %s: its run continued from a checkpoint, which it does not name: give its flags by --a", t.Dir)

@@ -167,7 +167,7 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 			r.Out = append(r.Out, g)
 		}
 	}
-	r.Plan = c.Plan.String() // after tuning and faults
+	r.Plan, r.Library = c.Plan.String(), c.Library // after tuning and faults
 	t.dump(c, &r)
 	if c.Kind == device.Metric && len(c.In) == 1 {
 		t.value(&r, c.In[0].Tensor)
@@ -199,7 +199,7 @@ func (t *Tracer) noteWrites(c *device.Call, r *Record) {
 func (t *Tracer) record(c *device.Call) Record {
 	r := Record{SchemaVersion: SchemaVersion, Rank: t.rank, Coord: c.ID.At, Iteration: c.ID.Step, Microbatch: c.ID.Micro,
 		Phase: c.ID.Phase.String(), Kind: c.Kind.String(), Name: c.Label, Scope: c.Scope, Group: c.Group,
-		View: c.View, Flags: flagNames(c.Flags), In: []Sig{}, Out: []Sig{}, Library: c.Library}
+		View: c.View, Flags: flagNames(c.Flags), In: []Sig{}, Out: []Sig{}}
 	if c.Peer != "" {
 		peer := c.Peer
 		r.Peer = &peer

@@ -32,13 +32,33 @@ func ParseRecipe(s string) error {
 
 // Policy puts the items of a Plan over those of the Calls its GLOB names.
 type Policy struct {
-	Glob string
-	Plan reduce.Plan
+	Glob   string
+	Plan   reduce.Plan
+	Choose Chooser // instead of the Plan; nil: the Plan
 	Where
 	Text  string // as the user wrote it
 	Hits  int    // Calls it changed
 	Calls int    // Calls it named
 }
+
+// Chooser chooses for a Call, before the policies by hand do or after them.
+type Chooser interface {
+	// Over is the Call's plan, over the one that it has or the one that its recipe gave it; it may say that the Call is another library's.
+	Over(c *device.Call, recipe reduce.Plan) (reduce.Plan, error)
+	// First tells whether policies by hand go over it.
+	First() bool
+	// Spoils says why a deterministic run must not have it; empty: it may.
+	Spoils() string
+}
+
+func (p *Policy) over(c *device.Call, recipe reduce.Plan) (reduce.Plan, error) {
+	if p.Choose != nil {
+		return p.Choose.Over(c, recipe)
+	}
+	return c.Plan.With(p.Plan)
+}
+
+func (p *Policy) first() bool { return p.Choose != nil && p.Choose.First() }
 
 // ParsePolicy reads "GLOB PLAN", among whose words may be those of Where.
 func ParsePolicy(s string) (*Policy, error) {
@@ -87,17 +107,19 @@ func (p *Policy) take(words []string) (text string, err error) {
 type Tuner struct {
 	Rank     int
 	Recipe   string
+	Library  string // release of the kernel library; empty: the first
 	Policies []*Policy
 	Seq      int // tokens of a sequence, which the canonical recipe adds before others join
 
 	named map[*device.Call][]*Policy
 	plans map[sharded]reduce.Plan // of the canonical recipe
+	ships map[string]reduce.Plan  // of the library; nil: every kernel as its recipe has it
 	err   error
 }
 
 // Middleware sets the Plan in place before the Call goes on.
 func (t *Tuner) Middleware(next device.Runner) device.Runner {
-	t.named, t.plans = map[*device.Call][]*Policy{}, map[sharded]reduce.Plan{}
+	t.named, t.plans, t.ships = map[*device.Call][]*Policy{}, map[sharded]reduce.Plan{}, library(t.Library)
 	return func(c *device.Call) {
 		switch {
 		case t.Recipe == "fast" && !c.Kernel.Fast.Empty():
@@ -105,25 +127,23 @@ func (t *Tuner) Middleware(next device.Runner) device.Runner {
 		case t.Recipe == Canonical:
 			c.Plan = t.canonical(c.Kernel, c.Shards)
 		}
+		recipe := c.Plan
+		if t.ships != nil && t.Recipe != Canonical { // which pins every kernel's order
+			t.misfit(c, Ship(c, t.ships[c.Kernel.Name]))
+		}
 		// A weight is drawn under the name of the Call that computes with it, and has nothing to choose.
 		if len(t.Policies) > 0 && c.ID.Phase != device.Init {
-			t.apply(c)
+			t.apply(c, recipe)
 		}
 		t.misfit(c, tuned(c))
 		next(c)
 	}
 }
 
-func (t *Tuner) apply(c *device.Call) {
+func (t *Tuner) apply(c *device.Call, recipe reduce.Plan) {
 	named, seen := t.named[c]
 	if !seen { // Calls are used again: match each once, and see what does not fit at the first step, whichever the policy's is
-		for _, p := range t.Policies {
-			if p.InPhase(c.ID.Phase) && p.OnRank(t.Rank, c.ID.At) && c.Matches(p.Glob) {
-				named = append(named, p)
-				_, err := c.Plan.With(p.Plan)
-				t.misfit(c, err)
-			}
-		}
+		named = t.naming(c)
 		t.named[c] = named
 	}
 	for _, p := range named {
@@ -131,7 +151,7 @@ func (t *Tuner) apply(c *device.Call) {
 			continue
 		}
 		p.Calls++
-		plan, err := c.Plan.With(p.Plan)
+		plan, err := p.over(c, recipe)
 		if err != nil {
 			t.misfit(c, err)
 			continue
@@ -141,6 +161,22 @@ func (t *Tuner) apply(c *device.Call) {
 			p.Hits++
 		}
 	}
+}
+
+// naming are the policies that name a Call, those that go first before the others.
+func (t *Tuner) naming(c *device.Call) (named []*Policy) {
+	for _, first := range []bool{true, false} {
+		for _, p := range t.Policies {
+			if p.first() == first && p.InPhase(c.ID.Phase) && p.OnRank(t.Rank, c.ID.At) && c.Matches(p.Glob) {
+				named = append(named, p)
+				if p.Choose == nil {
+					_, err := c.Plan.With(p.Plan)
+					t.misfit(c, err)
+				}
+			}
+		}
+	}
+	return named
 }
 
 func (t *Tuner) misfit(c *device.Call, err error) {

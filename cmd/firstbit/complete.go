@@ -21,6 +21,8 @@ func complete(root *cobra.Command) error {
 	err := offer(root, "preset", train.PresetNames())
 	err = cmp.Or(err, offer(root, "precision", train.Precisions))
 	err = cmp.Or(err, offer(root, "recipe", tune.Recipes))
+	err = cmp.Or(err, offer(root, "library", tune.Releases()))
+	err = cmp.Or(err, offer(root, "bisect", []string{bisectLibrary}))
 	err = cmp.Or(err, offer(root, "level", trace.LevelNames()))
 	err = cmp.Or(err, offer(root, "profile", profileKinds()))
 	err = cmp.Or(err, offer(root, "cause", causes))

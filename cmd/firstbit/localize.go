@@ -17,7 +17,7 @@ import (
 )
 
 func localizeCommand() *cobra.Command {
-	var a, b, scale, watch string
+	var a, b, scale, watch, bisect string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "localize",
@@ -25,9 +25,11 @@ func localizeCommand() *cobra.Command {
 		Long: "Run a pair and name the Call at which it parts. Metrics of both whole runs give the step; from the checkpoint before it that step is traced\n" +
 			"again at every deeper level, on the ranks that are still suspected; the bytes of the Call found are dumped and compared.\n\n" +
 			"--scale runs the pair at several data-parallel sizes and localises at the smallest that parts. --watch has run B train beside the metrics of a\n" +
-			"recorded run, which is run A, and localises when it parts from it.",
+			"recorded run, which is run A, and localises when it parts from it. --bisect library has run A's flags with the releases from its own to run\n" +
+			"B's, halves them until one moved a bit, and localises between that and the one before.",
 		Example: "  firstbit localize --a '--preset tiny --schedule 1 --recipe fast' --b '--preset tiny --schedule 2 --recipe fast'\n" +
 			"  firstbit localize --a '--preset pico --plan \"grads.* ranks:arrival\" --schedule 1' --b '--preset pico --plan \"grads.* ranks:arrival\" --schedule 2' --scale 2,4,8\n" +
+			"  firstbit localize --a '--preset pico' --b '--preset pico --library sim-13.3' --bisect library\n" +
 			"  firstbit localize --watch /tmp/recorded --b '--preset tiny --steps 100'",
 		Args: noArgs,
 	}
@@ -35,6 +37,7 @@ func localizeCommand() *cobra.Command {
 	c.Flags().StringVar(&b, "b", "", "the `FLAGS` of train that make run B")
 	c.Flags().StringVar(&scale, "scale", "", "data-parallel `SIZES` to run the pair at, smallest first, such as 2,4,8,16")
 	c.Flags().StringVar(&watch, "watch", "", "the trace `FOLDER` of run A, to compare with as run B trains")
+	c.Flags().StringVar(&bisect, "bisect", "", "`WHAT` to halve between the runs until one step of it moved a bit: "+bisectLibrary)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		sizes, err := sizesOf(scale)
@@ -45,6 +48,9 @@ func localizeCommand() *cobra.Command {
 			if !c.Flags().Changed(flag) && (flag == "b" || watch == "") {
 				return fmt.Errorf("--%s: must be given: the flags of train that make a run, such as '--preset tiny --schedule 1'", flag)
 			}
+		}
+		if bisect != "" && (bisect != bisectLibrary || scale != "" || watch != "") {
+			return fmt.Errorf("--bisect %q: must be %s, without --scale and --watch", bisect, bisectLibrary)
 		}
 		var p *run.Pair
 		if watch == "" {
@@ -57,10 +63,13 @@ func localizeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return localize(p, sizes, asJSON, c.OutOrStdout())
+		return localize(p, sizes, bisect != "", asJSON, c.OutOrStdout())
 	}
 	return c
 }
+
+// bisectLibrary is what --bisect may be of.
+const bisectLibrary = "library"
 
 // pairOf is the pair of runs that flags of train make.
 func pairOf(flags ...string) (*run.Pair, error) {
@@ -145,10 +154,11 @@ type scaled struct {
 
 type localized struct {
 	*diff.Report
-	Scale []scaled `json:"scale,omitempty"`
+	Scale  []scaled       `json:"scale,omitempty"`
+	Bisect []run.Released `json:"bisect,omitempty"`
 }
 
-func localize(p *run.Pair, sizes []int, asJSON bool, out io.Writer) (err error) {
+func localize(p *run.Pair, sizes []int, bisect, asJSON bool, out io.Writer) (err error) {
 	if p.Dir, err = os.MkdirTemp("", "firstbit-"); err != nil {
 		return err
 	}
@@ -173,6 +183,11 @@ func localize(p *run.Pair, sizes []int, asJSON bool, out io.Writer) (err error) 
 			break
 		}
 	}
+	if bisect {
+		if l.Bisect, err = p.BisectLibrary(); err != nil {
+			return fmt.Errorf("--bisect %s: %w", bisectLibrary, err)
+		}
+	}
 	l.Report, err = diff.Localize(p.Trace, func(trace.Level) { bar.step() })
 	if err != nil {
 		return err
@@ -192,6 +207,9 @@ func localize(p *run.Pair, sizes []int, asJSON bool, out io.Writer) (err error) 
 func (l *localized) print(out io.Writer) {
 	for _, s := range l.Scale {
 		fmt.Fprintf(out, "scale        dp=%d: %s\n", s.DP, sameOrNot(s.Identical))
+	}
+	for _, s := range l.Bisect {
+		fmt.Fprintf(out, "library      %s: %s\n", s.Library, sameOrNot(s.Identical))
 	}
 	for _, s := range l.Levels {
 		first := "the same"

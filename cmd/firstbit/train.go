@@ -24,6 +24,7 @@ import (
 type trainFlags struct {
 	configFlags
 	recipe, schedule, export, layout  string
+	library                           string
 	save, resume                      string
 	saveEvery, keep                   int
 	plans, faults                     []string
@@ -74,6 +75,7 @@ func (f *trainFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.export, "export", "", "write the trained weights into this new `FOLDER`, as Hugging Face's nemotron_h")
 	f.stateFlags(c)
 	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "`RECIPE` of kernels' plans: "+strings.Join(tune.Recipes, ", "))
+	fs.StringVar(&f.library, "library", device.DefaultLibrary, "`RELEASE` of the kernel library: "+strings.Join(tune.Releases(), ", "))
 	fs.StringArrayVar(&f.plans, "plan", nil, "set items of the plans of matching Calls: `'GLOB PLAN'`, in which words such as step=2 rank=1 say where")
 	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
 	fs.StringArrayVar(&f.faults, "inject", nil, "inject a fault, `'KIND@GLOB KEY=VALUE'`: see list --faults")
@@ -94,7 +96,7 @@ func (f *trainFlags) spec(changed func(string) bool) (run.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	s = run.Spec{Config: c, Recipe: f.recipe, Plans: f.plans, Faults: f.faults, Checks: run.Checks{Strict: true, Deterministic: f.deterministic},
+	s = run.Spec{Config: c, Recipe: f.recipe, Library: f.library, Plans: f.plans, Faults: f.faults, Checks: run.Checks{Strict: true, Deterministic: f.deterministic},
 		Kept: run.Kept{Digest: true, Load: true}, Export: f.export, Resume: f.resume, Reshard: f.reshard, Save: run.Save{Dir: f.save, Every: f.saveEvery, Keep: f.keep}}
 	if err := f.needs(changed); err != nil {
 		return s, err
