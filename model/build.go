@@ -29,7 +29,7 @@ func NewWeights(c Config, f lowp.Format, rank parallel.Rank, canonical bool) (*W
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Weights{Config: c, format: f, rank: rank, canonical: canonical, byName: map[string]*nn.Param{}, states: map[string]*routerState{}}
+	w := &Weights{Config: c, format: f, rank: rank, canonical: canonical, byName: map[string]*nn.Param{}, states: map[string]*routerState{}, counted: map[int]bool{}}
 	w.dropout = w.stream("dropout.tp", c.Dropout > 0)
 	w.jitter = w.stream("jitter.ep", c.MoE.Jitter > 0 && strings.ContainsRune(c.Pattern, 'E'))
 	return w, nil
@@ -44,6 +44,7 @@ func (w *Weights) Pieces() int { return w.rank.Layout().VPP }
 func (w *Weights) Piece(i int) *Model {
 	l := w.rank.Layout()
 	at, of := i*l.PP+w.rank.PP().Index, l.PP*l.VPP
+	w.building = i
 	m := &Model{Weights: w, Index: at, first: at == 0, last: at == of-1, seen: map[string]bool{}}
 	if w.indexed != nil {
 		m.rows = &nn.Rows{Seed: *w.indexed}
@@ -53,27 +54,38 @@ func (w *Weights) Piece(i int) *Model {
 	m.from = lo
 	m.moeFrom = strings.Count(main[:lo], "E")
 	if m.first || m.last && (w.Tied || inner != "") {
-		m.Embed = Embedding{W: m.part("embed.w", weight, []int{w.Vocab, w.Width}, m.tp(0)), TP: w.rank.TP()}
+		m.Embed = Embedding{W: m.param("embed.w", weight, []int{w.Vocab, w.Width}, m.tp(0)), TP: w.rank.TP()}
+		m.join(m.Embed.W)
+		if m.first {
+			m.use(m.Embed.W)
+		}
 		m.Embed.W.Ends = of > 1 && (w.Tied || inner != "")
 	}
 	m.Blocks = m.blocks(main[lo:hi], "", "", lo)
-	if !m.last {
-		return m
+	if m.last {
+		m.end(inner)
 	}
+	w.counted[i] = true
+	return m
+}
+
+// end builds what stands behind the last layer.
+func (m *Model) end(inner string) {
 	m.Norm = m.norm("norm.w")
 	m.Head = m.head()
 	if inner != "" {
-		for k := range w.MTP.Depths {
+		for k := range m.MTP.Depths {
 			m.Depths = append(m.Depths, m.depth(k, inner))
 		}
 	}
-	return m
 }
 
 // head is a head with activations of its own.
 func (m *Model) head() Head {
 	h := Head{W: m.Embed.W, TP: m.rank.TP(), CP: m.rank.CP()}
-	if !m.Tied {
+	if m.Tied {
+		m.use(h.W)
+	} else {
 		h.W = m.part("head.w", weight, []int{m.Vocab, m.Width}, m.tp(0))
 	}
 	return h
@@ -119,6 +131,7 @@ func (m *Model) depth(k int, inner string) *Depth {
 		weights = "mtp.0."
 	}
 	d := &Depth{Embed: Embedding{W: m.Embed.W, TP: m.rank.TP()}, Head: m.head()}
+	m.use(m.Embed.W)
 	d.ENorm, d.HNorm = m.norm(weights+"enorm.w"), m.norm(weights+"hnorm.w")
 	d.Proj = m.whole(weights+"proj", linear, 2*m.Width, m.Width)
 	d.Blocks = m.blocks(inner, scope, weights, 0)
@@ -230,6 +243,7 @@ func (w *Weights) expert(name string, shape []int, hidden int) *nn.Param {
 	p := w.param(name, linear, shape, cutOf(0, w.rank.EP()), cutOf(hidden, w.rank.ETP()))
 	p.Expert = true
 	w.join(p)
+	w.use(p)
 	return p
 }
 
@@ -237,6 +251,7 @@ func (w *Weights) expert(name string, shape []int, hidden int) *nn.Param {
 func (w *Weights) part(name string, in initializer, shape []int, cut state.Cut) *nn.Param {
 	p := w.param(name, in, shape, cut)
 	w.join(p)
+	w.use(p)
 	return p
 }
 
@@ -245,7 +260,15 @@ func (w *Weights) whole(name string, in initializer, shape ...int) *nn.Param {
 	p := w.param(name, in, shape)
 	p.Sequence = w.rank.TP().Size() > 1
 	w.join(p)
+	w.use(p)
 	return p
+}
+
+// use notes that a place of the network uses a weight, unless it is that of a piece that was built before, for another microbatch.
+func (w *Weights) use(p *nn.Param) {
+	if !w.counted[w.building] {
+		p.Used++
+	}
 }
 
 // join adds a microbatch's gradient over the ranks with which that has to be done before microbatches meet.

@@ -29,7 +29,9 @@ type Weights struct {
 	rank            parallel.Rank
 	canonical       bool
 	overlap         bool
-	meanwhile       func() // what experts let run
+	building        int          // the piece at hand
+	counted         map[int]bool // pieces whose uses of weights were counted
+	meanwhile       func()       // what experts let run
 }
 
 // Model is the network, or the piece of it that a stage of a pipeline runs, with the state of one microbatch under way.

@@ -17,6 +17,11 @@ func Accumulate(d *device.Device, label string, p *Param, dw *device.Tensor) {
 		dw = p.Join(d, label, dw)
 	}
 	p.Accumulator.add(d, label, p, dw)
+	p.heard()
+}
+
+// heard tells who waits for it that the gradient was added to.
+func (p *Param) heard() {
 	if p.Added != nil {
 		p.Added()
 	}

@@ -20,6 +20,9 @@ type Param struct {
 	// Accumulator is the mode in which Grad is accumulated: InOrder unless set before the first.
 	Accumulator Accumulator
 
+	// Used is how often a microbatch's backward adds to the gradient: once for each place of the network that uses the weight.
+	Used int
+
 	// Place is that of the rank's part in the whole weight.
 	Place state.Place
 	// Sequence: every tensor-parallel rank has the whole weight and a part of the tokens.

@@ -84,6 +84,7 @@ func AccumulateSources(d *device.Device, label string, p *Param, dw []*device.Te
 		}
 		u.add(d, label, p, i, x)
 	}
+	p.heard()
 }
 
 func (b *ByUse) add(d *device.Device, label string, p *Param, dw *device.Tensor) {

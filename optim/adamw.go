@@ -12,7 +12,8 @@ import (
 
 // AdamW updates the weights of a rank. Over several ranks each updates a shard of its parameters: gradients are added bucket by bucket into
 // shards over the ranks that have the same parameters, the shards' weights are updated and gathered again. A group of one has all, and
-// neither adds nor gathers.
+// neither adds nor gathers. Where it is replicated each rank gets the whole sum, updates all its weights, and gathers nothing: ranks have the
+// same weights as long as all do the same.
 //
 // Source: docs/facts.md, Training step; Rajbhandari et al. 2020, "ZeRO".
 type AdamW struct {
@@ -23,9 +24,10 @@ type AdamW struct {
 	Canonical bool
 
 	rank  parallel.Rank
+	parts []normPart
 	early *early // nil: gradients are added once the step's backward is over
 
-	sums, grads []*device.Tensor // of the norm at hand
+	sums, totals, grads []*device.Tensor // of the norm at hand
 }
 
 var (

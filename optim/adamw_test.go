@@ -44,6 +44,14 @@ func canonical(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
 	return New(c, ps, r, bucket, true)
 }
 
+// replicated builds with all masters and moments on every rank.
+func replicated(build building) building {
+	return func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
+		c.Replicated = true
+		return build(c, ps, r, bucket)
+	}
+}
+
 // momentsOf is where a rank alone has those of a parameter.
 func momentsOf(a *AdamW, i int) *Segment { return a.Buckets[i].Segments[0] }
 

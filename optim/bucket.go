@@ -14,15 +14,15 @@ type Bucket struct {
 
 	label  string
 	group  parallel.Member // which has the same parameters and other tokens
+	owners parallel.Member // each of whom updates a shard; alone: the rank updates all of it
 	ends   bool            // it adds over the ends of the pipeline too
 	n      int             // elements
 	lo, hi int             // the shard
 
 	grads            *device.Buffer
 	weights, masters gathered
-	uses             []*device.Buffer // canonical: the gradients of each use
-	totals           []*device.Tensor // canonical: those of the use at hand, by parameter; nil: it has none
-	shard            *device.Tensor   // the sum over the ranks where the whole shard is in one tensor; nil: see the segments
+	uses             []*use         // canonical: the gradients of each use
+	shard            *device.Tensor // the sum over the ranks where the whole shard is in one tensor; nil: see the segments
 }
 
 // Segment is the part of a parameter that lies in a rank's shard, and its moments.
@@ -90,11 +90,10 @@ func (b *Bucket) cut(a *AdamW) {
 		lo, hi := max(b.lo-from, 0), min(b.hi-from, p.Grad.Len())
 		if lo < hi {
 			f, shape := p.Grad.Format, []int{hi - lo}
-			if a.alone() {
+			if a.alone() || a.Replicated {
 				shape = p.Grad.Shape()
 			}
-			shares := a.shares(p)
-			s := &Segment{Param: p, place: p.Place.From(lo), Lo: lo, Hi: hi, same: shares.Same, counts: shares.Counts, at: from + lo - b.lo, M: device.NewTensor(f, shape...), V: device.NewTensor(f, shape...),
+			s := &Segment{Param: p, place: p.Place.From(lo), Lo: lo, Hi: hi, same: a.shares(p).Same, counts: a.counts(p), at: from + lo - b.lo, M: device.NewTensor(f, shape...), V: device.NewTensor(f, shape...),
 				Master: b.piece(p.Master, lo, hi), views: map[*device.Tensor]*device.Tensor{}}
 			if s.w = s.Master; p.W != p.Master {
 				s.w = b.piece(p.W, lo, hi)
@@ -109,10 +108,39 @@ func (b *Bucket) cut(a *AdamW) {
 
 // piece is elements lo to hi of t. What nothing is gathered into is t itself, which the forward reads by the name of who wrote it.
 func (b *Bucket) piece(t *device.Tensor, lo, hi int) *device.Tensor {
-	if b.group.Size() == 1 {
+	if b.owners.Size() == 1 {
 		return t
 	}
 	return t.View(lo, hi)
+}
+
+// sends is how often the bucket's gradients travel in a step: together, or by the canonical recipe use by use.
+func (a *AdamW) sends(b *Bucket) int {
+	n := 1
+	if a.Canonical {
+		for _, p := range b.Params {
+			n = max(n, len(uses(p)))
+		}
+	}
+	return n
+}
+
+// parcel is what a bucket sends of a use, and the label of the Call. Where no one else has a part of them, the gradients of a use are not laid
+// together, and nil.
+func (a *AdamW) parcel(dev *device.Device, b *Bucket, use int) (label string, grads *device.Buffer) {
+	if a.Canonical {
+		return a.collect(dev, b, use)
+	}
+	return b.label, b.grads
+}
+
+// land takes the sum of what was sent of a use, or this rank's shard of it.
+func (a *AdamW) land(dev *device.Device, b *Bucket, use int, sum *device.Tensor) {
+	if a.Canonical {
+		b.landUse(dev, use, sum)
+		return
+	}
+	b.land(sum)
 }
 
 // land takes the shard of the sum. Where no one else has a part of them, gradients stay where they are, each by its own name.

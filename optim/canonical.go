@@ -14,62 +14,64 @@ import (
 //   - what the ranks that share a microbatch have of its gradient was added before microbatches met: parallel.Shares;
 //   - the sum of the squares is exact.
 
-// reduceUses adds the gradients of each use over the ranks, into shards, and then the uses.
-func (a *AdamW) reduceUses(dev *device.Device, b *Bucket) {
-	most := 0
-	for _, p := range b.Params {
-		most = max(most, len(uses(p)))
-	}
-	for use := range most {
-		label := b.label
-		if use > 0 {
-			label += ".use" + strconv.Itoa(use)
-		}
-		a.reduceUse(dev, b, label, use)
-	}
-}
-
 func uses(p *nn.Param) []*nn.Use { return p.Accumulator.(*nn.ByUse).Uses }
 
-func (a *AdamW) reduceUse(dev *device.Device, b *Bucket, label string, use int) {
-	b.totals = b.totals[:0]
-	for _, p := range b.Params {
-		var total *device.Tensor
-		if use < len(uses(p)) {
-			total = nn.Total(dev, label+"."+p.Name, uses(p)[use])
-		}
-		b.totals = append(b.totals, total)
-	}
-	var shard *device.Tensor
-	if b.group.Size() > 1 {
-		shard = b.group.ReduceScatter(dev, label, b.collected(use))
-	}
-	for i, s := range b.Segments {
-		if use >= len(uses(s.Param)) {
-			continue
-		}
-		before := s.gradient()
-		if s.sum, s.from = shard, s.at; shard == nil { // the segments are the parameters, and every total is its own sum
-			s.sum = b.totals[i]
-		}
-		if use > 0 {
-			s.sum = nn.Sum(dev, label+"."+s.Param.Name+".sum", before, s.gradient())
-		}
-	}
+// use is the gradients of one use of a bucket's parameters.
+type use struct {
+	label  string
+	totals []*device.Tensor // by parameter, over the microbatches; nil: it has no such use
+	grads  *device.Buffer   // the totals together, as they travel
 }
 
-// collected lays the totals of a use where their parameters lie. What is summed in the gaps is nobody's.
-func (b *Bucket) collected(use int) *device.Buffer {
-	for len(b.uses) <= use {
-		b.uses = append(b.uses, device.NewBuffer(b.Params[0].Grad.Format, b.n))
+// collect joins what a rank has of the gradients of a use, and lays them where their parameters lie. What is summed in the gaps is never read.
+func (a *AdamW) collect(dev *device.Device, b *Bucket, n int) (label string, grads *device.Buffer) {
+	if n == len(b.uses) {
+		u := &use{label: b.label}
+		if n > 0 {
+			u.label += ".use" + strconv.Itoa(n)
+		}
+		b.uses = append(b.uses, u)
 	}
-	x, at := b.uses[use], 0
-	x.Clear()
+	u := b.uses[n]
+	u.totals = u.totals[:0]
+	for _, p := range b.Params {
+		var total *device.Tensor
+		if n < len(uses(p)) {
+			total = nn.Total(dev, u.label+"."+p.Name, uses(p)[n])
+		}
+		u.totals = append(u.totals, total)
+	}
+	if b.group.Size() == 1 {
+		return u.label, nil
+	}
+	if u.grads == nil {
+		u.grads = device.NewBuffer(b.Params[0].Grad.Format, b.n)
+	}
+	at := 0
+	u.grads.Clear()
 	for i, p := range b.Params {
-		if b.totals[i] != nil {
-			x.Hold(at, p.Name, b.totals[i])
+		if u.totals[i] != nil {
+			u.grads.Hold(at, p.Name, u.totals[i])
 		}
 		at += p.Grad.Len()
 	}
-	return x
+	return u.label, u.grads
+}
+
+// landUse adds the sum of a use, of this rank's shard, to those of the uses before. nil: nobody else has a part of it, so the segments are the
+// parameters, and every total is its own sum.
+func (b *Bucket) landUse(dev *device.Device, n int, sum *device.Tensor) {
+	u := b.uses[n]
+	for i, s := range b.Segments {
+		if n >= len(uses(s.Param)) {
+			continue
+		}
+		before := s.gradient()
+		if s.sum, s.from = sum, s.at; sum == nil {
+			s.sum = u.totals[i]
+		}
+		if n > 0 {
+			s.sum = nn.Sum(dev, u.label+"."+s.Param.Name+".sum", before, s.gradient())
+		}
+	}
 }

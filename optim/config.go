@@ -24,6 +24,10 @@ type Config struct {
 
 	WSDSteps int    `json:"wsd_steps"` // wsd: the steps of the decay, the last of the run
 	WSDDecay string `json:"wsd_decay"` // wsd: linear, cosine, exponential or minus_sqrt
+
+	// Replicated: every data-parallel rank has all masters and moments of its weights and updates them by itself, from gradients that are
+	// all-reduced. Otherwise each has a shard of them.
+	Replicated bool `json:"replicated"`
 }
 
 // Validate reports the first field that cannot be.

@@ -10,17 +10,21 @@ import (
 	"firstbit/parallel"
 )
 
-// New makes an optimizer with zero moments of this rank's shards, over buckets of at least so many elements. A canonical one has bits that
-// do not depend on the layout; it takes parameters that keep their uses apart.
+// New makes an optimizer with zero moments of this rank's shards, or of all its parameters, over buckets of at least so many elements. A
+// canonical one has bits that do not depend on the layout; it takes parameters that keep their uses apart.
 func New(c Config, params []*nn.Param, rank parallel.Rank, bucket int, canonical bool) *AdamW {
 	a := &AdamW{Config: c, Canonical: canonical, rank: rank}
+	a.parts = a.normParts()
 	if a.alone() {
 		a.each(params)
 	} else {
 		a.fill(params, bucket)
 	}
 	for _, b := range a.Buckets {
-		b.lo, b.hi = parallel.Shard(b.n, b.group.Size(), b.group.Index)
+		if !a.Replicated {
+			b.owners = b.group
+		}
+		b.lo, b.hi = parallel.Shard(b.n, b.owners.Size(), b.owners.Index)
 		b.lay(canonical)
 		b.cut(a)
 	}
@@ -71,18 +75,24 @@ func (a *AdamW) fill(params []*nn.Param, bucket int) {
 
 var packKernel = &device.Kernel{Name: "pack", In: device.Names("grad..."), Out: device.Names("bucket"), Run: runPack}
 
-// reduce adds the gradients over the ranks, into shards.
+// reduce adds the gradients over the ranks, into shards, or whole where the optimizer is replicated.
 func (a *AdamW) reduce(dev *device.Device) {
-	switch {
-	case a.Canonical:
-		for _, b := range a.Buckets {
-			a.reduceUses(dev, b)
-		}
-	case a.early != nil:
+	if a.early != nil {
 		a.early.finish(dev)
-	default:
+	} else {
 		for _, b := range a.Buckets {
-			b.land(b.group.ReduceScatter(dev, b.label, b.grads))
+			for use := range a.sends(b) {
+				label, grads := a.parcel(dev, b, use)
+				var sum *device.Tensor
+				switch {
+				case grads == nil:
+				case a.Replicated:
+					sum = b.group.AllReduceParts(dev, label, grads)
+				default:
+					sum = b.group.ReduceScatter(dev, label, grads)
+				}
+				a.land(dev, b, use, sum)
+			}
 		}
 	}
 	for _, b := range a.Buckets {

@@ -15,23 +15,22 @@ type early struct {
 	*AdamW
 	dev     *device.Device
 	of      map[*nn.Param]*Bucket
-	due     map[*nn.Param]int // how often a parameter's gradient is added to in a step, as the first step had it; nil: before that
-	added   map[*nn.Param]int // in this step
+	micros  int               // of the step at hand
+	added   map[*nn.Param]int // how often a gradient was added to in this step
 	missing map[*Bucket]int   // parameters whose gradients are not all there
-	sent    map[*Bucket]*parallel.Pending
+	sent    map[*Bucket][]*parallel.Pending
 	order   []*Bucket // as they completed in the last step
 }
 
-// Early sends gradients early from the second step on; the first has to show how often they are added to. A rank alone sends none, and where
-// uses are kept apart until the step ends there is nothing to send before.
+// Early sends gradients early. How often each is added to is known before the first step: as often as its weight is used (nn.Param.Used), in every
+// microbatch. A rank alone sends none.
 func (a *AdamW) Early(dev *device.Device) {
-	if a.Canonical || a.alone() {
+	if a.alone() {
 		return
 	}
-	e := &early{AdamW: a, dev: dev.In("grads"), of: map[*nn.Param]*Bucket{}, missing: map[*Bucket]int{}, sent: map[*Bucket]*parallel.Pending{}}
-	e.added = map[*nn.Param]int{}
+	e := &early{AdamW: a, dev: dev.In("grads"), of: map[*nn.Param]*Bucket{}, added: map[*nn.Param]int{}, missing: map[*Bucket]int{},
+		sent: map[*Bucket][]*parallel.Pending{}}
 	for _, b := range a.Buckets {
-		e.missing[b] = len(b.Params)
 		for _, p := range b.Params {
 			e.of[p] = b
 			p.Added = func() { e.hear(p) }
@@ -40,14 +39,27 @@ func (a *AdamW) Early(dev *device.Device) {
 	a.early = e
 }
 
+// Begin says how many microbatches the step has whose gradients follow.
+func (a *AdamW) Begin(micros int) {
+	e := a.early
+	if e == nil {
+		return
+	}
+	e.micros = micros
+	clear(e.added)
+	for _, b := range a.Buckets {
+		e.missing[b] = len(b.Params)
+	}
+}
+
 // hear notes that a gradient was added to.
 func (e *early) hear(p *nn.Param) {
 	e.added[p]++
-	b := e.of[p]
+	b, due := e.of[p], p.Used*e.micros
 	switch {
-	case e.due == nil || e.added[p] < e.due[p]:
+	case e.added[p] < due:
 		return
-	case e.added[p] > e.due[p]:
+	case e.added[p] > due:
 		panic("optim: " + p.Name + ": its gradient was added to after it was sent")
 	}
 	if e.missing[b]--; e.missing[b] == 0 {
@@ -59,29 +71,41 @@ func (e *early) hear(p *nn.Param) {
 }
 
 func (e *early) send(b *Bucket) {
-	e.sent[b] = b.group.StartReduceScatter(e.dev, b.label, b.grads)
+	for use := range e.sends(b) {
+		var p *parallel.Pending
+		label, grads := e.parcel(e.dev, b, use)
+		switch {
+		case grads == nil:
+		case e.Replicated:
+			p = b.group.StartAllReduceParts(e.dev, label, grads)
+		default:
+			p = b.group.StartReduceScatter(e.dev, label, grads)
+		}
+		e.sent[b] = append(e.sent[b], p)
+	}
 }
 
 var completion = parallel.NewCompletion("buckets", "buckets", true)
 
-// finish sends what was not, and waits for all.
+// finish waits for all.
 func (e *early) finish(dev *device.Device) {
-	for _, b := range e.Buckets {
-		if e.sent[b] == nil {
-			e.send(b)
-		}
-	}
-	if e.due == nil {
-		e.due = e.added
-	}
-	e.added, e.order = map[*nn.Param]int{}, e.order[:0]
+	e.order = e.order[:0]
 	if len(e.Buckets) == 0 {
 		return
 	}
 	for _, i := range completion.Of(dev, "completion", len(e.Buckets), nil) {
 		b := e.Buckets[i]
-		b.land(e.sent[b].Wait())
-		e.sent[b], e.missing[b] = nil, len(b.Params)
+		if e.missing[b] > 0 {
+			panic("optim: " + b.label + ": not all of its gradients were added to as often as their weights are used")
+		}
+		for use, p := range e.sent[b] {
+			var sum *device.Tensor
+			if p != nil {
+				sum = p.Wait()
+			}
+			e.land(dev, b, use, sum)
+		}
+		e.sent[b] = e.sent[b][:0]
 		e.order = append(e.order, b)
 	}
 }

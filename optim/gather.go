@@ -34,7 +34,7 @@ type gathered struct {
 
 // gather gives every rank every shard's.
 func (b *Bucket) gather(dev *device.Device, g gathered) {
-	b.group.AllGather(dev, b.label, g.shard, g.whole)
+	b.owners.AllGather(dev, b.label, g.shard, g.whole)
 }
 
 // GatherMasters gives every rank the masters of all shards of the buckets in which a weight is quantised: what is quantised is the

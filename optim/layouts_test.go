@@ -198,21 +198,25 @@ func TestEveryLayoutIsAdamWOfTheSum(t *testing.T) {
 		require.Equal(t, want, have, "%s", l)
 		exact := steps(t, l, canonical, fillJoined, canonicalPlans)
 		require.Equal(t, want, exact, "canonical %s", l)
+		require.Equal(t, want, steps(t, l, replicated(plain), fillWhole), "replicated %s", l)
+		require.Equal(t, want, steps(t, l, replicated(canonical), fillJoined, canonicalPlans), "replicated, canonical %s", l)
 	}
 	// Negative controls: each kind of parameter is one, in a layout where it matters.
 	l := layouts(t, "tp=2,dp=4,ep=4,pp=2")[0]
 	for name, change := range map[string]func(p *nn.Param){
 		"norm.w": func(p *nn.Param) { p.Sequence = false }, "w1": func(p *nn.Param) { p.Expert = false }, "embed": func(p *nn.Param) { p.Ends = false },
 	} {
-		out := train(t, l, func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
-			for _, p := range ps {
-				if p.Name == name {
-					change(p)
+		for _, build := range []building{plain, replicated(plain)} {
+			out := train(t, l, func(c Config, ps []*nn.Param, r parallel.Rank, bucket int) *AdamW {
+				for _, p := range ps {
+					if p.Name == name {
+						change(p)
+					}
 				}
-			}
-			return plain(c, ps, r, bucket)
-		}, fillWhole)
-		require.NotEqual(t, want.norms, out.norms[0], name)
+				return build(c, ps, r, bucket)
+			}, fillWhole)
+			require.NotEqual(t, want.norms, out.norms[0], name)
+		}
 	}
 }
 
@@ -282,6 +286,7 @@ func TestCanonicalLayouts(t *testing.T) {
 	for _, l := range layouts(t, "dp=2", "dp=8", "tp=2,dp=2", "tp=4,dp=2", "cp=2,dp=2", "tp=2,cp=2,dp=2", "dp=4,ep=4", "dp=8,ep=2", "tp=2,dp=2,ep=2,etp=2",
 		"tp=2,dp=2,ep=4", "tp=4,ep=2,dp=1", "tp=2,cp=2,dp=2,ep=2", "pp=2", "pp=3,tp=2,dp=2", "pp=2,tp=2,cp=2,dp=2,ep=2,etp=2", "pp=4,dp=4") {
 		require.Equal(t, want, steps(t, l, canonical, fillParts, canonicalPlans), "%s", l)
+		require.Equal(t, want, steps(t, l, replicated(canonical), fillParts, canonicalPlans), "replicated %s", l)
 	}
 	plain := steps(t, parallel.Layout{DP: 8}, canonical, fillParts)
 	require.NotEqual(t, want.bits, plain.bits, "negative control: ranks in a ring")

@@ -7,6 +7,8 @@ import (
 	"firstbit/kernel"
 	"firstbit/libm"
 	"firstbit/lowp"
+	"firstbit/nn"
+	"firstbit/parallel"
 	"firstbit/reduce"
 )
 
@@ -14,18 +16,45 @@ var (
 	// The local sums of squares add up before they travel.
 	localSquares = &device.Kernel{Name: "sum", In: device.Names("sum..."), Out: device.Names("sum"), Fixed: reduce.MustPlan("buckets:seq/fp32"),
 		Run: device.Width(runLocal[float32], runLocal[float64])}
-	rootKernel = &device.Kernel{Name: "sqrt", In: device.Names("sum"), Out: device.Names("norm"),
+	rootKernel = &device.Kernel{Name: "sqrt", In: device.Names("sum..."), Out: device.Names("norm"),
 		Run: device.Width(runRoot[float32], runRoot[float64])}
 
 	exactSquares = &device.Kernel{Name: "sum_squares.exact", In: device.Names("grad..."), Out: device.Names("digits"), Run: runExactSquares}
-	exactRoot    = &device.Kernel{Name: "sqrt.exact", In: device.Names("digits"), Out: device.Names("norm"), Run: runExactRoot}
+	exactRoot    = &device.Kernel{Name: "sqrt.exact", In: device.Names("digits..."), Out: device.Names("norm"), Run: runExactRoot}
 )
 
-// counted are the gradients of a bucket's shard that this rank counts: all of it as one if it lies so, else by segment.
-func (a *AdamW) counted(b *Bucket) []*device.Tensor {
+// normPart is gradients whose squares add up over a group of ranks, in which each element is counted once.
+type normPart struct {
+	over   parallel.Member
+	suffix string // of the labels of its Calls
+	has    func(p *nn.Param) bool
+}
+
+// normParts are the parts of the norm. Shards are all ranks' together. A replica has a norm of its own: over the ranks that have its dense
+// weights, and, where the experts lie otherwise, over those that have its experts, as Megatron's optimizers of both have.
+func (a *AdamW) normParts() []normPart {
+	switch {
+	case !a.Replicated:
+		return []normPart{{over: a.rank.All()}}
+	case a.rank.Model().Group == a.rank.ExpertModel().Group:
+		return []normPart{{over: a.rank.Model()}}
+	}
+	return []normPart{{a.rank.Model(), "", func(p *nn.Param) bool { return !p.Expert }}, {a.rank.ExpertModel(), ".experts", func(p *nn.Param) bool { return p.Expert }}}
+}
+
+// counts tells whether the rank counts its elements of a parameter in the norm.
+func (a *AdamW) counts(p *nn.Param) bool {
+	if a.Replicated {
+		return a.rank.CountsInReplica(p)
+	}
+	return a.shares(p).Counts
+}
+
+// counted are the gradients of a bucket's shard that this rank counts in a part of the norm: all of it as one if it lies so, else by segment.
+func (a *AdamW) counted(b *Bucket, part normPart) []*device.Tensor {
 	a.grads = a.grads[:0]
 	for _, s := range b.Segments {
-		if s.counts {
+		if s.counts && (part.has == nil || part.has(s.Param)) {
 			a.grads = append(a.grads, s.gradient())
 		}
 	}
@@ -40,8 +69,8 @@ func (a *AdamW) norm(dev *device.Device) *device.Tensor {
 	if a.Canonical {
 		return a.exactNorm(dev)
 	}
-	squares := a.squares(dev)
 	if a.alone() {
+		squares := a.squares(dev, a.parts[0])
 		c := dev.Open("norm", gradNorm)
 		for _, s := range squares {
 			c.Read("sum", s)
@@ -50,30 +79,35 @@ func (a *AdamW) norm(dev *device.Device) *device.Tensor {
 		c.Do()
 		return norm
 	}
-	c := dev.Open("local", localSquares)
-	for _, s := range squares {
-		c.Read("sum", s)
-	}
 	f := lowp.FP32
 	if len(a.Buckets) > 0 { // a stage may have no weights
 		f = a.Buckets[0].Params[0].Grad.Format
 	}
-	local := c.Write("sum", f, 1)
-	c.Do()
-
-	all := a.rank.All().AllReduce(dev, "all", local)
-	c = dev.Open("norm", rootKernel)
-	c.Read("sum", all)
-	norm := c.Write("norm", all.Format, 1)
+	a.totals = a.totals[:0]
+	for _, part := range a.parts {
+		squares := a.squares(dev, part)
+		c := dev.Open("local"+part.suffix, localSquares)
+		for _, s := range squares {
+			c.Read("sum", s)
+		}
+		local := c.Write("sum", f, 1)
+		c.Do()
+		a.totals = append(a.totals, part.over.AllReduce(dev, "all"+part.suffix, local))
+	}
+	c := dev.Open("norm", rootKernel)
+	for _, sum := range a.totals {
+		c.Read("sum", sum)
+	}
+	norm := c.Write("norm", f, 1)
 	c.Do()
 	return norm
 }
 
-// squares are the sums of the squares of every bucket's shard.
-func (a *AdamW) squares(dev *device.Device) []*device.Tensor {
+// squares are the sums of the squares of every bucket's shard, of a part.
+func (a *AdamW) squares(dev *device.Device, part normPart) []*device.Tensor {
 	a.sums = a.sums[:0]
 	for _, b := range a.completed() {
-		grads := a.counted(b)
+		grads := a.counted(b, part)
 		if len(grads) == 0 {
 			continue
 		}
@@ -103,18 +137,23 @@ func pack(dev *device.Device, label string, x []*device.Tensor) *device.Tensor {
 
 // exactNorm is norm without a rounding before the end: the root of the exact sum, rounded to float64.
 func (a *AdamW) exactNorm(dev *device.Device) *device.Tensor {
-	c := dev.Open("local", exactSquares)
-	for _, b := range a.Buckets {
-		for _, grad := range a.counted(b) {
-			c.Read("grad", grad)
+	a.totals = a.totals[:0]
+	for _, part := range a.parts {
+		c := dev.Open("local"+part.suffix, exactSquares)
+		for _, b := range a.Buckets {
+			for _, grad := range a.counted(b, part) {
+				c.Read("grad", grad)
+			}
 		}
+		sum := c.Write("digits", lowp.INT32, squareDigits)
+		c.Do()
+		part.over.SumCounts(dev, "all"+part.suffix, sum)
+		a.totals = append(a.totals, sum)
 	}
-	sum := c.Write("digits", lowp.INT32, squareDigits)
-	c.Do()
-
-	a.rank.All().SumCounts(dev, "all", sum)
-	c = dev.Open("norm", exactRoot)
-	c.Read("digits", sum)
+	c := dev.Open("norm", exactRoot)
+	for _, sum := range a.totals {
+		c.Read("digits", sum)
+	}
 	norm := c.Write("norm", lowp.FP32, 1)
 	c.Do()
 	return norm
@@ -125,8 +164,13 @@ func runLocal[T libm.Float](c *device.Call) {
 	device.Out[T](c, "sum")[0] = kernel.Run(c.Fold("buckets", len(sums)), func(i int) T { return device.Data[T](sums[i].Tensor)[0] })
 }
 
+// runRoot takes one sum, or two, whose order is nothing.
 func runRoot[T libm.Float](c *device.Call) {
-	device.Out[T](c, "norm")[0] = root(device.In[T](c, "sum")[0])
+	sum := kernel.Negzero[T]()
+	for _, part := range c.Inputs("sum") {
+		sum += device.Data[T](part.Tensor)[0]
+	}
+	device.Out[T](c, "norm")[0] = root(sum)
 }
 
 func root[T libm.Float](x T) T { return T(math.Sqrt(float64(x))) }
@@ -140,5 +184,11 @@ func runExactSquares(c *device.Call) {
 }
 
 func runExactRoot(c *device.Call) {
-	c.Output("norm").F32()[0] = float32(math.Sqrt(sumOfSquares(c.Input("digits").I32())))
+	var sum [squareDigits]int32
+	for _, part := range c.Inputs("digits") {
+		for i, d := range part.I32() {
+			sum[i] += d
+		}
+	}
+	c.Output("norm").F32()[0] = float32(math.Sqrt(sumOfSquares(sum[:])))
 }

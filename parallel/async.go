@@ -28,7 +28,20 @@ func (m Member) StartReduceScatter(dev *device.Device, label string, x *device.B
 		x.Collect()
 		return &Pending{y: x.Whole}
 	}
-	c := m.reduceScatter(dev, label, x)
+	return m.startParts(dev, label, m.reduceScatter(dev, label, x))
+}
+
+// StartAllReduceParts is AllReduceParts, to be waited for. x must stay as it is until then.
+func (m Member) StartAllReduceParts(dev *device.Device, label string, x *device.Buffer) *Pending {
+	if m.Size() == 1 {
+		x.Collect()
+		return &Pending{y: x.Whole}
+	}
+	return m.startParts(dev, label, m.allReduceParts(dev, label, x))
+}
+
+// startParts runs a Call whose sums come in as many parts as there are members.
+func (m Member) startParts(dev *device.Device, label string, c *device.Call) *Pending {
 	ends := make([]int, m.Size())
 	for i := range ends {
 		_, ends[i] = Shard(c.Output("y").Len(), m.Size(), i)

@@ -5,20 +5,22 @@ import "strconv"
 // The groups of a world. Each cuts the ranks into sets that do not overlap; a rank's place in its set is
 // its index there, ascending by rank.
 const (
-	tpAxis       = "tp"       // parts of one weight
-	cpAxis       = "cp"       // parts of one sequence
-	dpAxis       = "dp"       // other sequences
-	ppAxis       = "pp"       // the stages, first to last
-	epAxis       = "ep"       // other experts
-	etpAxis      = "etp"      // parts of one expert
-	edpAxis      = "edp"      // the same experts, other tokens
-	dataAxis     = "dpcp"     // the same dense weights, other tokens: cp, then dp
-	microAxis    = "tpcp"     // one microbatch: tp, then cp
-	expertsAxis  = "epetp"    // all experts once, other tokens: etp, then ep
-	siblingsAxis = "edpmicro" // the same experts, other tokens of one microbatch
-	stageAxis    = "stage"    // all of a stage
-	endsAxis     = "ends"     // the first stage and the last
-	allAxis      = "all"
+	tpAxis          = "tp"       // parts of one weight
+	cpAxis          = "cp"       // parts of one sequence
+	dpAxis          = "dp"       // other sequences
+	ppAxis          = "pp"       // the stages, first to last
+	epAxis          = "ep"       // other experts
+	etpAxis         = "etp"      // parts of one expert
+	edpAxis         = "edp"      // the same experts, other tokens
+	dataAxis        = "dpcp"     // the same dense weights, other tokens: cp, then dp
+	microAxis       = "tpcp"     // one microbatch: tp, then cp
+	expertsAxis     = "epetp"    // all experts once, other tokens: etp, then ep
+	siblingsAxis    = "edpmicro" // the same experts, other tokens of one microbatch
+	stageAxis       = "stage"    // all of a stage
+	endsAxis        = "ends"     // the first stage and the last
+	modelAxis       = "tppp"     // all dense weights once: tp, then pp
+	expertModelAxis = "epetppp"  // all experts' weights once: etp, then ep, then pp
+	allAxis         = "all"
 )
 
 // keys says of every rank which set of an axis it is in.
@@ -50,12 +52,14 @@ func (l Layout) keys() map[string]func(rank int) int {
 			}
 			return r % dp
 		},
-		allAxis: func(int) int { return 0 },
+		modelAxis:       func(r int) int { return r % dp / l.TP },
+		expertModelAxis: func(r int) int { return r % dp / fold },
+		allAxis:         func(int) int { return 0 },
 	}
 }
 
 // axisOrder is the order in which groups are made.
-var axisOrder = []string{dpAxis, tpAxis, cpAxis, ppAxis, epAxis, etpAxis, edpAxis, dataAxis, microAxis, expertsAxis, siblingsAxis, stageAxis, endsAxis, allAxis}
+var axisOrder = []string{dpAxis, tpAxis, cpAxis, ppAxis, epAxis, etpAxis, edpAxis, dataAxis, microAxis, expertsAxis, siblingsAxis, stageAxis, endsAxis, allAxis, modelAxis, expertModelAxis}
 
 // form makes every group of more than one rank. Sets of one rank are no groups: nobody meets there.
 // Axes with the same sets share their groups.
@@ -175,6 +179,12 @@ func (r Rank) Stage() Member { return r.member(stageAxis) }
 
 // Ends are the first stage and the last of a pipeline; alone in between.
 func (r Rank) Ends() Member { return r.member(endsAxis) }
+
+// Model are the ranks that have all dense weights once, with other parts of one batch's tokens or with the same: a replica.
+func (r Rank) Model() Member { return r.member(modelAxis) }
+
+// ExpertModel are the ranks that have the experts of all layers once.
+func (r Rank) ExpertModel() Member { return r.member(expertModelAxis) }
 
 // All is every rank.
 func (r Rank) All() Member { return r.member(allAxis) }

@@ -16,6 +16,7 @@ var (
 	allReduce        = adding(device.Kernel{Name: "all_reduce", In: device.Names("x"), Scalars: device.Names("ranks nodes")}, false)
 	allReduceByToken = adding(device.Kernel{Name: "all_reduce", ByToken: true, In: device.Names("x"), Scalars: device.Names("ranks nodes")}, false)
 	reduceScatter    = adding(device.Kernel{Name: "reduce_scatter", In: device.Names("*"), Scalars: device.Names("ranks nodes")}, false)
+	reduceBucket     = adding(device.Kernel{Name: "all_reduce", In: device.Names("*"), Scalars: device.Names("ranks nodes")}, false) // whose parts have names
 	// Partial sums come wider than their sum is kept: by the fixed recipe they are rounded once, where all have met, by the fast one at each hop.
 	scatterPartial = adding(device.Kernel{Name: "reduce_scatter", ByToken: true, In: device.Names("x"), Scalars: device.Names("ranks nodes outer")}, true)
 	allGather      = &device.Kernel{Name: "all_gather", In: device.Names("*"), Scalars: device.Names("ranks nodes n"), Out: device.Names("*")}
@@ -127,15 +128,41 @@ func (m Member) ReduceScatter(dev *device.Device, label string, x *device.Buffer
 
 func (m Member) reduceScatter(dev *device.Device, label string, x *device.Buffer) *device.Call {
 	lo, hi := Shard(x.Whole.Len(), m.Size(), m.Index)
-	c := m.open(dev, label, reduceScatter[x.Whole.Format])
+	return m.reduceParts(dev, label, reduceScatter, x, hi-lo, func(calls []*device.Call) { m.add(calls, 1) })
+}
+
+// AllReduceParts is the sum of every member's x, for each of them. The destination is another memory than x's.
+//
+// Shapes: x (n) → y (n).
+// Reduces: the ranks.
+func (m Member) AllReduceParts(dev *device.Device, label string, x *device.Buffer) *device.Tensor {
+	if m.Size() == 1 {
+		x.Collect()
+		return x.Whole
+	}
+	c := m.allReduceParts(dev, label, x)
+	c.Do()
+	return c.Output("y")
+}
+
+func (m Member) allReduceParts(dev *device.Device, label string, x *device.Buffer) *device.Call {
+	return m.reduceParts(dev, label, reduceBucket, x, x.Whole.Len(), func(calls []*device.Call) {
+		m.add(calls, 0)
+		hand(calls, 0)
+	})
+}
+
+// reduceParts begins a collective that adds what lies in one memory, into so many elements.
+func (m Member) reduceParts(dev *device.Device, label string, k adder, x *device.Buffer, n int, work func(calls []*device.Call)) *device.Call {
+	c := m.open(dev, label, k[x.Whole.Format])
 	for _, part := range x.Parts {
 		c.Read(part.Name, part.Tensor)
 	}
 	c.Whole = x.Whole
-	c.Write("y", x.Whole.Format, hi-lo)
+	c.Write("y", x.Whole.Format, n)
 	c.Body = func(c *device.Call) {
 		x.Collect()
-		m.meet(c, func(calls []*device.Call) { m.add(calls, 1) })
+		m.meet(c, work)
 	}
 	return c
 }
@@ -205,10 +232,10 @@ func hand(calls []*device.Call, from int) {
 
 // made is what a member has of a collective that leaves all with the same.
 func made(c *device.Call) *device.Tensor {
-	switch {
-	case c.Whole != nil:
+	switch c.Kernel {
+	case allGather:
 		return c.Whole
-	case c.Kernel == broadcast: // in place
+	case broadcast: // in place
 		return c.Output("x")
 	}
 	return c.Output("y")

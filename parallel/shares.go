@@ -46,3 +46,9 @@ func (r Rank) Shares(p *nn.Param, canonical bool) Shares {
 	s.Counts = s.Micro.Index == 0 && s.Same.Index == 0 && !(p.Ends && r.Ends().Index > 0)
 	return s
 }
+
+// CountsInReplica tells whether a rank counts a weight in the norm of its replica, which Model and ExpertModel are: of those that have the same
+// elements the first does.
+func (r Rank) CountsInReplica(p *nn.Param) bool {
+	return !(p.Sequence && r.TP().Index > 0) && !(p.Ends && r.Ends().Index > 0)
+}

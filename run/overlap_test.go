@@ -97,7 +97,7 @@ func TestOrderOfReceivesChangesNoBit(t *testing.T) {
 	}
 }
 
-// From the second step on a bucket is sent while other gradients are still computed, and waited for when all are there.
+// A bucket is sent while other gradients are still computed, and waited for when all are there.
 func TestBucketsAreSentDuringTheBackward(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
 	overlapped(t, "dp=2", true, 1, func(s *Spec) { s.Trace = trace.Options{Dir: dir, Level: trace.Op} })
@@ -123,7 +123,7 @@ func TestBucketsAreSentDuringTheBackward(t *testing.T) {
 		}
 		require.Zero(t, pending)
 		require.Positive(t, backward)
-		require.Equal(t, step > 1, before > 0, "step %d", step)
+		require.Positive(t, before, "step %d", step)
 	}
 }
 

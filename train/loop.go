@@ -137,6 +137,7 @@ func (t *Trainer) Step() Result {
 	for _, p := range t.weights.Params() {
 		p.ZeroGrad()
 	}
+	t.Optim.Begin(t.Micro)
 	t.losses.order = t.losses.order[:0]
 	t.pipeline()
 	t.dev.At(t.step, 0, device.Opt)
