@@ -16,11 +16,12 @@ import (
 // Fold is a reduction ready to run: a concrete order for N leaves, the format each
 // partial sum is rounded to, and whether products are fused into the sum.
 //
-// In float64 Acc and FMA are ignored: that width exists for references.
+// In float64 Acc, FMA and MMA are ignored: that width exists for references.
 type Fold struct {
 	*reduce.Program
 	Acc lowp.Format
 	FMA bool
+	MMA *lowp.MMA // chains are those of a tensor core's fused sums, each adding as many products as it takes; nil: leaves are added one by one
 }
 
 // Plain tells whether partial sums are plain additions at the width of T:
@@ -28,7 +29,7 @@ type Fold struct {
 func Plain[T libm.Float](f Fold) bool {
 	var z T
 	_, wide := any(z).(float64)
-	return wide || f.Acc == lowp.FP32 && !f.FMA
+	return wide || f.Acc == lowp.FP32 && !f.FMA && f.MMA == nil
 }
 
 // Leaf is the leaf at a position of the program.

@@ -36,6 +36,10 @@ func MatMul[T libm.Float](c []T, ldc int, a, b Mat[T], m, n, k int, f Fold) {
 	if m == 0 || n == 0 {
 		return
 	}
+	if c, ok := any(c).([]float32); ok && f.MMA != nil {
+		fusedPool.Get().(*fused).multiply(c, ldc, any(a).(Mat[float32]), any(b).(Mat[float32]), m, n, k, f)
+		return
+	}
 	if c, ok := any(c).([]float32); ok && vectorised && k > 0 && m*n >= vectorLeast && Plain[T](f) {
 		vectorMatMul(c, ldc, any(a).(Mat[float32]), any(b).(Mat[float32]), m, n, k, f)
 		return

@@ -1,0 +1,266 @@
+package kernel
+
+import (
+	"sync"
+
+	"firstbit/lowp"
+)
+
+// Scales are those of an operand's blocks along k: what multiplies element (i, k) is Data[i/Rows·Row + k/Block·Col], i its row in a
+// and its column in b.
+type Scales struct {
+	Mat[float32]
+	Rows int // neighbours that share their scales: 1, or the side of a square
+}
+
+// at is the scale of a row's block.
+func (s Scales) at(i, block int) float32 { return s.Data[i/s.Rows*s.Row+block*s.Col] }
+
+// MatMulScaled is MatMul by fused sums of operands whose blocks along k have scales that the tensor core multiplies with.
+//
+// Shapes:  a (m,k), b (k,n), sa (m,⌈k/block⌉), sb (n,⌈k/block⌉) → c (m,n), row-major with rows of ldc elements.
+// Reduces: k, by f, whose chains begin where blocks do.
+func MatMulScaled(c []float32, ldc int, a, b Mat[float32], sa, sb Scales, m, n, k int, f Fold) {
+	if f.N != k || f.MMA == nil || f.MMA.Block == 0 {
+		panic("kernel: MatMulScaled's fold is of another length than k, or multiplies with no scales")
+	}
+	t := fusedPool.Get().(*fused)
+	t.sa, t.sb = sa, sb
+	t.multiply(c, ldc, a, b, m, n, k, f)
+}
+
+// fused is one product under way whose chains are those of a tensor core's instructions: each adds the next Terms products to what the
+// one before left, the first to +0.
+type fused struct {
+	c       []float32
+	ldc     int
+	a, b    Mat[float32]
+	sa, sb  Scales
+	m, n, k int
+	f       Fold
+
+	plain bool // NaN or an infinity is among the operands: sums by their definition
+	pa    elements
+	pb    elements
+}
+
+// elements are an operand taken apart, row by row, each row in the order in which the fold visits it: significands, and exponents, those of
+// scales included. Where products are added exactly first, a row has one exponent for each group of them, and a significand of its scale.
+type elements struct {
+	sig, exp, scale []int32
+	row, groups     int // elements of a row, and exponents
+}
+
+var fusedPool = sync.Pool{New: func() any { return new(fused) }}
+
+// multiply fills c and gives the task back.
+func (t *fused) multiply(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold) {
+	t.c, t.ldc, t.a, t.b, t.m, t.n, t.k, t.f = c, ldc, a, b, m, n, k, f
+	t.plain = !t.finite()
+	if !t.plain {
+		t.take(&t.pa, f.MMA.A, a, t.sa, m, f.MMA.Fraction-f.MMA.Places())
+		t.take(&t.pb, f.MMA.B, b.T(), t.sb, n, 0)
+	}
+	if m*n*k < parallelFlops/8 {
+		t.run(0, m)
+	} else {
+		parallel(t, m)
+	}
+	pa, pb := t.pa, t.pb // keep their storage
+	*t = fused{pa: pa, pb: pb}
+	fusedPool.Put(t)
+}
+
+// finite tells whether no operand is NaN or infinite, as it reaches the instruction.
+func (t *fused) finite() bool {
+	ok := finiteRows(t.a, t.m, t.k) && finiteRows(t.b, t.k, t.n)
+	if t.f.MMA.Block > 0 {
+		blocks := (t.k + t.f.MMA.Block - 1) / t.f.MMA.Block
+		ok = ok && finiteRows(t.sa.Mat, (t.m+t.sa.Rows-1)/t.sa.Rows, blocks) && finiteRows(t.sb.Mat, (t.n+t.sb.Rows-1)/t.sb.Rows, blocks)
+	}
+	return ok
+}
+
+func finiteRows(a Mat[float32], m, n int) bool {
+	if a.Col != 1 {
+		a, m, n = a.T(), n, m
+	}
+	for i := range m {
+		if a.Col != 1 {
+			for j := range n {
+				if v := a.Data[i*a.Row+j*a.Col]; v-v != 0 {
+					return false
+				}
+			}
+			continue
+		}
+		if n > 0 && !lowp.Finite(a.Data[i*a.Row:][:n]) {
+			return false
+		}
+	}
+	return true
+}
+
+// take takes an operand's rows apart. Significands are shifted to the left, so that a product is a multiple of the last bit that an
+// addend of the largest exponent keeps.
+func (t *fused) take(e *elements, f lowp.Format, a Mat[float32], s Scales, rows, shift int) {
+	mma := t.f.MMA
+	group := max(mma.Exact, 1)
+	e.row, e.groups = t.k, (t.k+group-1)/group
+	e.sig, e.exp = grown(e.sig, rows*e.row), grown(e.exp, rows*e.groups)
+	if mma.Exact > 0 {
+		e.scale, shift = grown(e.scale, rows*e.groups), 0
+	}
+	for i := range rows {
+		sig, exp := e.sig[i*e.row:][:e.row], e.exp[i*e.groups:][:e.groups]
+		if mma.Exact > 0 {
+			e.takeFours(mma, i, sig, exp, a, s)
+			continue
+		}
+		t.f.Visit(func(pos, leaf int) {
+			z, x := mma.Split(a.Data[i*a.Row+leaf*a.Col], f)
+			if mma.Block > 0 {
+				_, by := mma.SplitScale(s.at(i, leaf/mma.Block))
+				x += by
+			}
+			sig[pos], exp[pos] = int32(z)<<shift, int32(x) // fits: 11 bits, shifted by 11 at most
+		})
+	}
+}
+
+// takeFours takes a row of e2m1 apart, in halves. Its blocks are whole groups, in their order.
+func (e *elements) takeFours(mma *lowp.MMA, i int, sig, exp []int32, a Mat[float32], s Scales) {
+	for k := range sig {
+		sig[k] = int32(2 * a.Data[i*a.Row+k*a.Col]) // fits: 12 at most
+	}
+	for g := range exp {
+		z, x := mma.SplitScale(s.at(i, g*mma.Exact/mma.Block))
+		e.scale[i*e.groups+g], exp[g] = int32(z), int32(x)
+	}
+}
+
+func grown(x []int32, n int) []int32 {
+	if cap(x) < n {
+		return make([]int32, n)
+	}
+	return x[:n]
+}
+
+// run computes rows lo to hi.
+func (t *fused) run(lo, hi int) {
+	var buf [16]float32
+	for i := lo; i < hi; i++ {
+		for j := range t.n {
+			t.c[i*t.ldc+j] = t.element(i, j, buf[:0])
+		}
+	}
+}
+
+// element is the stack machine on chains of fused sums.
+func (t *fused) element(i, j int, stack []float32) float32 {
+	if t.f.N == 0 {
+		return 0
+	}
+	pos := 0
+	for _, s := range t.f.Steps {
+		if s.Join {
+			top := len(stack) - 1
+			stack[top-1] = Join(t.f, stack[top-1], stack[top])
+			stack = stack[:top]
+			continue
+		}
+		acc := float32(0)
+		for at := 0; at < s.Count; at += t.f.MMA.Terms {
+			n := min(t.f.MMA.Terms, s.Count-at)
+			switch {
+			case t.plain:
+				acc = t.definition(acc, i, j, pos+at, n)
+			case acc-acc != 0: // it has overflown, and what is finite leaves it so
+			case t.f.MMA.Exact > 0:
+				acc = t.fours(acc, i, j, pos+at, n)
+			default:
+				acc = t.sum(acc, i, j, pos+at, n)
+			}
+		}
+		stack = append(stack, acc)
+		pos += s.Count
+	}
+	return stack[0]
+}
+
+// sum is one fused sum of n products from a position on.
+func (t *fused) sum(acc float32, i, j, pos, n int) float32 {
+	at, bt := i*t.k+pos, j*t.k+pos
+	ea, eb := t.pa.exp[at:][:n], t.pb.exp[bt:][:n]
+	c, e := t.f.MMA.SplitAcc(acc)
+	top := int32(e)
+	for k, x := range ea {
+		top = max(top, x+eb[k])
+	}
+	total := lowp.Align(c, int(int32(e)-top)+t.f.MMA.Fraction-t.f.MMA.AccPlaces())
+	za, zb := t.pa.sig[at:][:n], t.pb.sig[bt:][:n]
+	for k, x := range ea {
+		p := int64(za[k]) * int64(zb[k])
+		gap := min(uint32(top-x-eb[k]), 63) & 63
+		sign := p >> 63
+		total += ((p^sign-sign)>>gap ^ sign) - sign
+	}
+	return t.f.MMA.Round(total, int(top))
+}
+
+// fours is sum for operands whose products are added exactly, group by group.
+func (t *fused) fours(acc float32, i, j, pos, n int) float32 {
+	mma := t.f.MMA
+	za, zb := t.pa.sig[i*t.k+pos:][:n], t.pb.sig[j*t.k+pos:][:n]
+	groups := (n + mma.Exact - 1) / mma.Exact
+	ga, gb := i*t.pa.groups+pos/mma.Exact, j*t.pb.groups+pos/mma.Exact
+	c, e := mma.SplitAcc(acc)
+	top := int32(e)
+	for g := range groups {
+		top = max(top, t.pa.exp[ga+g]+t.pb.exp[gb+g])
+	}
+	total := lowp.Align(c, int(int32(e)-top)+mma.Fraction-mma.AccPlaces())
+	for g := range groups {
+		s := int32(0) // in quarters
+		for k := g * mma.Exact; k < min((g+1)*mma.Exact, n); k++ {
+			s += za[k] * zb[k]
+		}
+		p := int64(s) * int64(t.pa.scale[ga+g]) * int64(t.pb.scale[gb+g])
+		total += lowp.Align(p, int(t.pa.exp[ga+g]+t.pb.exp[gb+g]-top)+mma.Fraction-mma.Places())
+	}
+	return mma.Round(total, int(top))
+}
+
+// definition is one fused sum as lowp defines it.
+func (t *fused) definition(acc float32, i, j, pos, n int) float32 {
+	mma := t.f.MMA
+	var a, b, sa, sb [64]float32
+	for k := range n {
+		leaf := t.leaf(pos + k)
+		a[k], b[k] = t.a.Data[i*t.a.Row+leaf*t.a.Col], t.b.Data[leaf*t.b.Row+j*t.b.Col]
+		if mma.Block > 0 {
+			sa[k/mma.Block], sb[k/mma.Block] = t.sa.at(i, leaf/mma.Block), t.sb.at(j, leaf/mma.Block)
+		}
+	}
+	return mma.Sum(acc, a[:n], b[:n], sa[:], sb[:])
+}
+
+// leaf is the leaf that the fold visits at a position of its chains.
+func (t *fused) leaf(pos int) int {
+	for _, s := range t.f.Steps {
+		if s.Join {
+			continue
+		}
+		if pos < s.Count {
+			return t.f.Leaf(s.Start + pos*s.Stride)
+		}
+		pos -= s.Count
+	}
+	panic("kernel: a position past the fold's last")
+}
+
+// FusedNaive is the definition of products by fused sums: each element by itself, each sum by lowp.MMA.Sum.
+func FusedNaive(c []float32, ldc int, a, b Mat[float32], sa, sb Scales, m, n, k int, f Fold) {
+	t := &fused{c: c, ldc: ldc, a: a, b: b, sa: sa, sb: sb, m: m, n: n, k: k, f: f, plain: true}
+	t.run(0, m)
+}
