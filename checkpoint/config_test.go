@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -138,21 +139,21 @@ func TestFolders(t *testing.T) {
 	m := counted(t, small(), lowp.FP32, 1)
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	require.NoError(t, SaveHF(dir, m))
-	n, err := OpenHF(dir, small(), lowp.FP32)
+	n, err := openHF(dir, small(), lowp.FP32)
 	require.NoError(t, err)
 	require.Equal(t, all(m), all(n))
 
-	_, err = OpenHF("absent", small(), lowp.FP32)
+	_, err = openHF("absent", small(), lowp.FP32)
 	require.EqualError(t, err, "checkpoint absent/config.json: no such file or directory")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{"), 0o666))
-	_, err = OpenHF(dir, small(), lowp.FP32)
+	_, err = openHF(dir, small(), lowp.FP32)
 	require.EqualError(t, err, "checkpoint "+dir+": config.json: unexpected end of JSON input")
 	require.NoError(t, SaveHF(dir, m))
 	require.NoError(t, WriteFile(filepath.Join(dir, "model.safetensors"), HFTensors(m)[1:]))
-	_, err = OpenHF(dir, small(), lowp.FP32)
+	_, err = openHF(dir, small(), lowp.FP32)
 	require.ErrorContains(t, err, "model.safetensors: tensor \"backbone.embeddings.weight\": is missing")
 	require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
-	_, err = OpenHF(dir, small(), lowp.FP32)
+	_, err = openHF(dir, small(), lowp.FP32)
 	require.ErrorContains(t, err, "no such file or directory")
 	bad := counted(t, small(), lowp.FP32, 1)
 	bad.Config.MoE.Router = "softmax"
@@ -169,7 +170,7 @@ func TestFoldersOfSeveralFiles(t *testing.T) {
 	require.NoError(t, WriteFile(filepath.Join(dir, "b.safetensors"), x[5:]))
 	index := func(text string) error {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(text), 0o666))
-		n, err := OpenHF(dir, small(), lowp.FP32)
+		n, err := openHF(dir, small(), lowp.FP32)
 		if err == nil {
 			require.Equal(t, all(m), all(n))
 		}
@@ -198,4 +199,18 @@ func FuzzConfig(f *testing.F) {
 			}
 		}
 	})
+}
+
+// openHF builds the model of a nemotron_h folder with its weights, in the given format. What
+// its config.json does not say is base's.
+func openHF(dir string, base model.Config, format lowp.Format) (*model.Model, error) {
+	c, err := ReadConfig(dir, base)
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.New(c, format)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
+	}
+	return m, LoadDir(dir, m)
 }

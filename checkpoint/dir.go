@@ -13,7 +13,6 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"firstbit/files"
-	"firstbit/lowp"
 	"firstbit/model"
 )
 
@@ -37,20 +36,6 @@ func ReadConfig(dir string, base model.Config) (model.Config, error) {
 		return base, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
 	return c, nil
-}
-
-// OpenHF builds the model of a nemotron_h folder with its weights, in the given format. What
-// its config.json does not say is base's.
-func OpenHF(dir string, base model.Config, format lowp.Format) (*model.Model, error) {
-	c, err := ReadConfig(dir, base)
-	if err != nil {
-		return nil, err
-	}
-	m, err := model.New(c, format)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
-	}
-	return m, LoadDir(dir, m)
 }
 
 // LoadDir sets a model's weights and router biases to those of a nemotron_h folder.

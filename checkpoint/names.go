@@ -42,24 +42,6 @@ func (s slot) set(x []float64) {
 	}
 }
 
-// Tensors lists the model's master weights and router biases under their own names.
-func Tensors(m *model.Model) (t []Tensor) {
-	for _, s := range slots(m) {
-		t = append(t, Of(s.name, s.tensor))
-	}
-	return t
-}
-
-// Load sets every weight and router bias from a file of their own names. A file that lacks
-// one, or has another tensor, is refused and changes nothing.
-func Load(m *model.Model, f *File) error {
-	r := newReader(f, func(name string) string { return name })
-	for _, s := range slots(m) {
-		r.read(s, s.name, plain)
-	}
-	return r.finish(nil)
-}
-
 // A reader looks for tensors in a file and sets them all at the end, if none was missing.
 type reader struct {
 	tensors map[string]Tensor

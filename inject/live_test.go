@@ -62,7 +62,7 @@ func TestLiveRecomputationsAreNotTheForward(t *testing.T) {
 		c := train.Pico()
 		c.Streams = streams
 		c.Model.Dropout, c.Model.Recompute, c.Batch = 0.2, true, 1
-		tr, err := train.New(c, device.New(device.Options{}, (&Injector{Faults: faults}).Middleware, func(next device.Runner) device.Runner {
+		tr := newRun(t, c, (&Injector{Faults: faults}).Middleware, func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				next(c)
 				if c.Kind == device.Recompute {
@@ -71,8 +71,7 @@ func TestLiveRecomputationsAreNotTheForward(t *testing.T) {
 					}
 				}
 			}
-		}))
-		require.NoError(t, err)
+		})
 		tr.Step()
 		return differ, all
 	}

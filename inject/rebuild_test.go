@@ -8,6 +8,7 @@ import (
 
 	"firstbit/checkpoint"
 	"firstbit/device"
+	"firstbit/parallel"
 	"firstbit/quant"
 	"firstbit/train"
 )
@@ -18,8 +19,7 @@ func TestCopiesOfCopies(t *testing.T) {
 	c := train.Small()
 	c.Precision = "mxfp8"
 	twoSteps := func() *train.Trainer {
-		tr, err := train.New(c, device.New(device.Options{}))
-		require.NoError(t, err)
+		tr := newRun(t, c)
 		tr.Step()
 		tr.Step()
 		return tr
@@ -33,8 +33,7 @@ func TestCopiesOfCopies(t *testing.T) {
 			require.NoError(t, err)
 			i.Faults = append(i.Faults, f)
 		}
-		r, err := train.New(c, device.New(device.Options{}, i.Middleware))
-		require.NoError(t, err)
+		r := newRun(t, c, i.Middleware)
 		require.NoError(t, r.Restore(2, saved))
 		return r, i
 	}
@@ -74,4 +73,13 @@ func TestCopiesOfCopies(t *testing.T) {
 
 	_, i := restored("rebuild@*.attn.wq.x.quant source=bf16")
 	require.Zero(t, changes(i.Faults[0]), "quantisers of weights alone")
+}
+
+// newRun is a run of one rank.
+func newRun(t *testing.T, c train.Config, with ...device.Middleware) *train.Trainer {
+	corpus, err := c.Corpus()
+	require.NoError(t, err)
+	tr, err := train.NewRank(c, corpus, device.New(device.Options{}, with...), parallel.NewWorld(parallel.Layout{DP: 1}, 1).Rank(0), false)
+	require.NoError(t, err)
+	return tr
 }

@@ -140,7 +140,7 @@ func checkVector(t *testing.T, r *rand.Rand, what string, m, n int, f Fold, la, 
 	naive := append([]float32(nil), got...)
 	MatMul(got, ldc, a, b, m, n, k, f)
 	plainly(func() { MatMul(plain, ldc, a, b, m, n, k, f) })
-	MatMulNaive(naive, ldc, a, b, m, n, k, f)
+	matMulNaive(naive, ldc, a, b, m, n, k, f)
 	check.SameBits(t, naive, plain, "plain %s", what)
 	check.SameBits(t, plain, got, "vector %s", what)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/kernel/check"
+	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
@@ -32,7 +33,7 @@ func TestMatMulOfSpecialValues(t *testing.T) {
 			got, want := make([]float32, m*n), make([]float32, m*n)
 			f := foldOf(order, k)
 			MatMul(got, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f)
-			MatMulNaive(want, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f)
+			matMulNaive(want, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f)
 			for i := range got {
 				if got[i] != got[i] && want[i] != want[i] {
 					got[i], want[i] = 0, 0
@@ -63,7 +64,7 @@ func TestMatMulKeepsToItsRows(t *testing.T) {
 		Fill(c, 7)
 		MatMul(c, ld, RowMajor(a, k), RowMajor(b, n), m, n, k, inOrder(k))
 		want := make([]float32, m*n)
-		MatMulNaive(want, n, RowMajor(a, k), RowMajor(b, n), m, n, k, inOrder(k))
+		matMulNaive(want, n, RowMajor(a, k), RowMajor(b, n), m, n, k, inOrder(k))
 		for i := range m {
 			check.SameBits(t, want[i*n:][:n], c[i*ld:][:n], "row %d", i)
 			for _, v := range c[i*ld+n : (i+1)*ld] {
@@ -116,9 +117,18 @@ func TestFloat64IsPlain(t *testing.T) {
 	for _, order := range check.Orders {
 		got, want := make([]float64, m*n), make([]float64, m*n)
 		f := foldOf(order, k)
-		MatMulNaive(want, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f)
+		matMulNaive(want, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f)
 		f.Acc, f.FMA = lowp.BF16, true
 		MatMul(got, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f)
 		require.Equal(t, want, got, order)
+	}
+}
+
+// matMulNaive is the definition of MatMul, one Dot an element.
+func matMulNaive[T libm.Float](c []T, ldc int, a, b Mat[T], m, n, k int, f Fold) {
+	for i := range m {
+		for j := range n {
+			c[i*ldc+j] = Dot(f, a.Data[i*a.Row:], a.Col, b.Data[j*b.Col:], b.Row)
+		}
 	}
 }

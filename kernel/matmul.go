@@ -209,14 +209,5 @@ func chainSlow[T libm.Float](f Fold, acc *[tileM * tileN]T, pa, pb []T) {
 	}
 }
 
-// MatMulNaive is the definition of MatMul, one Dot an element.
-func MatMulNaive[T libm.Float](c []T, ldc int, a, b Mat[T], m, n, k int, f Fold) {
-	for i := range m {
-		for j := range n {
-			c[i*ldc+j] = Dot(f, a.Data[i*a.Row:], a.Col, b.Data[j*b.Col:], b.Row)
-		}
-	}
-}
-
 // From is the matrix from row i on.
 func (m Mat[T]) From(i int) Mat[T] { return Mat[T]{m.Data[i*m.Row:], m.Row, m.Col} }

@@ -96,7 +96,7 @@ func checkMatMul(t *testing.T, r *rand.Rand, m, n, k int, f Fold) {
 	} {
 		got, want := make([]float32, m*n), make([]float32, m*n)
 		MatMul(got, n, ops[0], ops[1], m, n, k, f)
-		MatMulNaive(want, n, ops[0], ops[1], m, n, k, f)
+		matMulNaive(want, n, ops[0], ops[1], m, n, k, f)
 		check.SameBits(t, want, got, "%s %d×%d×%d acc %v fma %v", name, m, n, k, f.Acc, f.FMA)
 	}
 }

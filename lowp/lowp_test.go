@@ -118,12 +118,8 @@ func TestUlps(t *testing.T) {
 		require.Equal(t, c.want, c.f.Ulps(c.a, c.b), "%v %v %v", c.f, c.a, c.b)
 		require.Equal(t, c.want, c.f.Ulps(c.b, c.a), "%v %v %v", c.f, c.b, c.a)
 	}
-	require.EqualValues(t, 0, Ulps64(2, 2))
-	require.EqualValues(t, 1<<52, Ulps64(1, 2))
-	require.EqualValues(t, 2*uint64(0x7ff<<52)+1, Ulps64(math.Inf(1), math.Inf(-1)))
 	require.Positive(t, FP32.Ulps(1, float32(math.NaN())))
 	require.Zero(t, FP32.Ulps(math.Float32frombits(0xffc12345), float32(math.NaN())), "NaNs are one")
-	require.Zero(t, Ulps64(math.Float64frombits(0xfff8000000000001), math.NaN()))
 }
 
 func TestTable(t *testing.T) {

@@ -18,11 +18,6 @@ func (f Format) CodeUlps(a, b uint64) uint64 {
 	return distance(ordered(a, bits), ordered(b, bits))
 }
 
-// Ulps64 is Ulps of fp64, which Ulps does not take.
-func Ulps64(a, b float64) uint64 {
-	return distance(ordered(Bits(a), 64), ordered(Bits(b), 64))
-}
-
 // ordered maps a code so that numerical order is integer order.
 func ordered(c uint64, bits int) int64 {
 	if sign := uint64(1) << (bits - 1); c&sign != 0 {

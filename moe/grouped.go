@@ -159,34 +159,6 @@ func showSlots[T libm.Float](slots []T, block []tile, cols int, fold kernel.Fold
 	})
 }
 
-// dProbTree is the tree in which one row's f contributions to dprob are added: its
-// tiles by their order, each tile's sub-tiles in the direction of its walk.
-func dProbTree(f int, t tiling, n, tiles reduce.Order, reverse []bool) reduce.Tree {
-	cols := t.Cols(f)
-	parts := make([]reduce.Tree, cols)
-	for c := range cols {
-		lo, hi := c*t.N, min((c+1)*t.N, f)
-		var subs []reduce.Tree
-		for s := lo; s < hi; s += t.Sub {
-			subs = append(subs, reduce.Graft(n.Tree(min(t.Sub, hi-s)), leaves(s, min(s+t.Sub, hi))))
-		}
-		walk := reduce.Seq
-		if reverse[c] {
-			walk = reduce.Reverse
-		}
-		parts[c] = reduce.Graft(walk.Tree(len(subs)), subs)
-	}
-	return reduce.Graft(tiles.Tree(cols), parts)
-}
-
-func leaves(lo, hi int) []reduce.Tree {
-	var t []reduce.Tree
-	for i := lo; i < hi; i++ {
-		t = append(t, reduce.Tree{Leaf: i})
-	}
-	return t
-}
-
 // groupedMatMulWeightAll is groupedMatMulWeight cut by token: every token is a leaf of every expert's sum, absent where
 // it has no row.
 //

@@ -65,9 +65,12 @@ func TestExport(t *testing.T) {
 
 		like := base()
 		like.MTP = c.MTP
-		back, err := checkpoint.OpenHF(to, like, lowp.FP64)
+		read, err := checkpoint.ReadConfig(to, like)
 		require.NoError(t, err)
-		require.Len(t, back.Params(), len(checkpoint.Tensors(m))-len(m.Routers())+tiedHead(c))
+		back, err := model.New(read, lowp.FP64)
+		require.NoError(t, err)
+		require.NoError(t, checkpoint.LoadDir(to, back))
+		require.Len(t, back.Params(), len(m.Params())+tiedHead(c))
 		dev = device.New(device.Options{})
 		dev.At(1, 0, device.Fwd)
 		back.Forward(dev, tokens, tokens)

@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,7 +89,11 @@ func (r reference) tensors(m *model.Model) []checkpoint.Tensor {
 	if r.hf {
 		return checkpoint.HFTensors(m)
 	}
-	return checkpoint.Tensors(m)
+	var all []checkpoint.Tensor
+	for _, x := range held(m) {
+		all = append(all, checkpoint.Of(x.name, x.tensor))
+	}
+	return all
 }
 
 // load sets weights by the names that the reference's files use.
@@ -95,7 +101,46 @@ func (r reference) load(m *model.Model, f *checkpoint.File) error {
 	if r.hf {
 		return checkpoint.LoadHF(m, f)
 	}
-	return checkpoint.Load(m, f)
+	from := map[string]checkpoint.Tensor{}
+	for _, x := range f.Tensors {
+		from[x.Name] = x
+	}
+	for _, to := range held(m) {
+		x := from[to.name]
+		values, err := x.Values()
+		if err != nil || !slices.Equal(x.Shape, to.tensor.Shape()) {
+			return fmt.Errorf("%s: is %v: must be %v: %w", to.name, x.Shape, to.tensor.Shape(), err)
+		}
+		for i, v := range values {
+			to.tensor.Set(i, v)
+		}
+		delete(from, to.name)
+	}
+	for _, p := range m.Params() {
+		p.W.CopyFrom(p.Master)
+	}
+	if len(from) > 0 {
+		return fmt.Errorf("the model has no %v", slices.Sorted(maps.Keys(from)))
+	}
+	return nil
+}
+
+type named struct {
+	name   string
+	tensor *device.Tensor
+}
+
+// held are the master weights and router biases of a model by the names that we give them.
+func held(m *model.Model) (all []named) {
+	for _, p := range m.Params() {
+		all = append(all, named{p.Name, p.Master})
+	}
+	for _, r := range m.Routers() {
+		if !r.Shared {
+			all = append(all, named{r.Scope + ".bias", r.Bias})
+		}
+	}
+	return all
 }
 
 func (r reference) file(t *testing.T, name string) *checkpoint.File {

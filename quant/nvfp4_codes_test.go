@@ -179,7 +179,7 @@ func TestRandomHadamard(t *testing.T) {
 	f := foldOf("seq", nvBlock)
 	var gram [nvBlock * nvBlock]float32
 	h := kernel.RowMajor(hadamard[:], nvBlock)
-	kernel.MatMulNaive(gram[:], nvBlock, h, h.T(), nvBlock, nvBlock, nvBlock, f)
+	kernel.MatMul(gram[:], nvBlock, h, h.T(), nvBlock, nvBlock, nvBlock, f)
 	for i := range gram {
 		require.Equal(t, i%(nvBlock+1) == 0, gram[i] == 1, "orthogonal")
 		require.True(t, gram[i] == 0 || gram[i] == 1)
@@ -204,10 +204,10 @@ func TestRandomHadamard(t *testing.T) {
 	randomHadamard(ra, a, f)
 	randomHadamard(rb, b, f)
 	g := foldOf("seq", k)
-	kernel.MatMulNaive(want, n, kernel.RowMajor(a, k), kernel.RowMajor(b, k).T(), m, n, k, g)
-	kernel.MatMulNaive(got, n, kernel.RowMajor(ra, k), kernel.RowMajor(rb, k).T(), m, n, k, g)
+	kernel.MatMul(want, n, kernel.RowMajor(a, k), kernel.RowMajor(b, k).T(), m, n, k, g)
+	kernel.MatMul(got, n, kernel.RowMajor(ra, k), kernel.RowMajor(rb, k).T(), m, n, k, g)
 	check.SameBits(t, want, got, "the product")
-	kernel.MatMulNaive(got, n, kernel.RowMajor(ra, k), kernel.RowMajor(b, k).T(), m, n, k, g)
+	kernel.MatMul(got, n, kernel.RowMajor(ra, k), kernel.RowMajor(b, k).T(), m, n, k, g)
 	require.NotEqual(t, want, got, "negative control: one operand alone")
 	// An outlier is spread over its block.
 	spike := make([]float32, nvBlock)

@@ -27,43 +27,11 @@ type ssdFolds struct {
 	Heads kernel.Fold             // backward, over the heads of a group: db and dc
 }
 
-// ssdNaive is the recurrence that ssd computes, step by step: its definition. S is 0 where a document begins.
+// ssd is the recurrence, of which S is 0 where a document begins,
 //
 //	S_t = exp(la_t)·S_{t−1} + dt_t·x_t⊗b_t ;  y_t = S_t·c_t + d·x_t
 //
-// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H), begin (B,H,P,N) or nil → y (B·T,H·P), last (B,H,P,N).
-// Reduces: N, in order.
-// Source:  Dao & Gu 2024, "Transformers are SSMs"; docs/facts.md, Model.
-func ssdNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s ssdShape) {
-	clear(last)
-	copy(last, begin)
-	for seq := range s.B {
-		for h := range s.H {
-			state := last[(seq*s.H+h)*s.P*s.N:][:s.P*s.N]
-			for t := range s.T {
-				row := seq*s.T + t
-				group := (row*s.G + h/(s.H/s.G)) * s.N
-				if s.begin(seq, t) == t {
-					clear(state)
-				}
-				bt, ct := b[group:][:s.N], c[group:][:s.N]
-				decay, step := libm.ExpOf(la[row*s.H+h]), dt[row*s.H+h]
-				for p := range s.P {
-					at := (row*s.H+h)*s.P + p
-					sum, sp := kernel.Negzero[T](), state[p*s.N:][:s.N]
-					for n := range sp {
-						sp[n] = T(decay*sp[n]) + T(T(step*x[at])*bt[n])
-						sum += T(sp[n] * ct[n])
-					}
-					y[at] = sum + T(d[h]*x[at])
-				}
-			}
-		}
-	}
-}
-
-// ssd is the recurrence of ssdNaive, a chunk of steps at a time. With a_t the sum of la from the
-// chunk's start to t, and S the state before it:
+// a chunk of steps at a time. With a_t the sum of la from the chunk's start to t, and S the state before it:
 //
 //	y_t = Σ_{s≤t} (c_t·b_s)·exp(a_t − a_s)·dt_s·x_s + exp(a_t)·S·c_t + d·x_t
 //	S′  = exp(a_end)·S + Σ_s exp(a_end − a_s)·dt_s·x_s⊗b_s
@@ -73,6 +41,7 @@ func ssdNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s ssdShape) 
 // that the order of the state's sum is a chain of chunks. Before the first there is no state, unless
 // the steps are a part of a sequence: then begin is what the part before them left, and not nil. Steps of another document,
 // and the state that it left, are absent.
+// Source:  Dao & Gu 2024, "Transformers are SSMs"; docs/facts.md, Model.
 func ssd[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s ssdShape, f ssdFolds) {
 	kernel.Need(f.N, s.N)
 	w := newScan(x, b, c, dt, la, s, f)

@@ -157,3 +157,38 @@ func checkSSDGradients(t *testing.T, chunk int, part bool, d documents) {
 		return dd
 	})
 }
+
+// ssdNaive is the recurrence that ssd computes, step by step: its definition. S is 0 where a document begins.
+//
+//	S_t = exp(la_t)·S_{t−1} + dt_t·x_t⊗b_t ;  y_t = S_t·c_t + d·x_t
+//
+// Shapes:  x (B·T,H·P), b, c (B·T,G·N), dt, la (B·T,H), d (H), begin (B,H,P,N) or nil → y (B·T,H·P), last (B,H,P,N).
+// Reduces: N, in order.
+// Source:  Dao & Gu 2024, "Transformers are SSMs"; docs/facts.md, Model.
+func ssdNaive[T libm.Float](y, last, x, b, c, dt, la, d, begin []T, s ssdShape) {
+	clear(last)
+	copy(last, begin)
+	for seq := range s.B {
+		for h := range s.H {
+			state := last[(seq*s.H+h)*s.P*s.N:][:s.P*s.N]
+			for t := range s.T {
+				row := seq*s.T + t
+				group := (row*s.G + h/(s.H/s.G)) * s.N
+				if s.begin(seq, t) == t {
+					clear(state)
+				}
+				bt, ct := b[group:][:s.N], c[group:][:s.N]
+				decay, step := libm.ExpOf(la[row*s.H+h]), dt[row*s.H+h]
+				for p := range s.P {
+					at := (row*s.H+h)*s.P + p
+					sum, sp := kernel.Negzero[T](), state[p*s.N:][:s.N]
+					for n := range sp {
+						sp[n] = T(decay*sp[n]) + T(T(step*x[at])*bt[n])
+						sum += T(sp[n] * ct[n])
+					}
+					y[at] = sum + T(d[h]*x[at])
+				}
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -36,7 +37,7 @@ func cutEnd(text []byte) (body, end []byte) {
 func TestDamagedFileIsNamed(t *testing.T) {
 	x, y := line(0, "x"), line(1, "y")
 	whole := ended(2, x+y)
-	records, end, err := Read(strings.NewReader(whole))
+	records, end, err := readWhole(strings.NewReader(whole))
 	require.NoError(t, err)
 	require.Len(t, records, 2)
 	require.Equal(t, 1, *end.Iteration)
@@ -73,11 +74,11 @@ func TestDamagedFileIsNamed(t *testing.T) {
 		{ended(1, line(0, "a\u009b2J")), "holds a control character"},
 		{strings.Repeat("x", maxLine+1), fmt.Sprintf("line 1: is longer than %d bytes", maxLine)},
 	} {
-		_, _, err := Read(strings.NewReader(c.text))
+		_, _, err := readWhole(strings.NewReader(c.text))
 		require.ErrorContains(t, err, c.want, "%.300q", c.text)
 		require.NotContains(t, err.Error(), "\n")
 	}
-	_, _, err = Read(strings.NewReader(ended(1, line(0, "größe \\ \""))))
+	_, _, err = readWhole(strings.NewReader(ended(1, line(0, "größe \\ \""))))
 	require.NoError(t, err, "names need not be ASCII")
 }
 
@@ -245,7 +246,7 @@ func TestEveryByteCounts(t *testing.T) {
 			case name == "run.json":
 				_, err = DecodeRun(changed)
 			case i < atEnd:
-				_, _, err = Read(bytes.NewReader(changed))
+				_, _, err = readWhole(bytes.NewReader(changed))
 			default: // what it is held against is elsewhere
 				d.write(name, string(changed))
 				_, err = Open(d.path)
@@ -441,7 +442,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(line(0, "x") + line(1, "y")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, text := range []string{string(b), ended(strings.Count(string(b), "\n"), string(b))} { // as it is, and as if it were whole
-			records, end, err := Read(strings.NewReader(text))
+			records, end, err := readWhole(strings.NewReader(text))
 			if err == nil {
 				require.Equal(t, end.Records, len(records))
 			}
@@ -458,4 +459,17 @@ func FuzzDecodeRun(f *testing.F) {
 			_, _ = r.contents()
 		}
 	})
+}
+
+// readWhole reads one file: its records and its end record. Whatever is not as it was written is an error.
+func readWhole(r io.ReadSeeker) ([]Record, End, error) {
+	end, err := Verify(r)
+	if err != nil {
+		return nil, end, err
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return nil, end, err
+	}
+	records, err := parse(r, end)
+	return records, end, err
 }

@@ -20,19 +20,6 @@ const maxLine = 4 << 20
 // ErrCut is the error of a file that ends before its end record does: whoever wrote it was stopped.
 var ErrCut = errors.New("is truncated")
 
-// Read reads one file: its records and its end record. Whatever is not as it was written is an error.
-func Read(r io.ReadSeeker) ([]Record, End, error) {
-	end, err := Verify(r)
-	if err != nil {
-		return nil, end, err
-	}
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return nil, end, err
-	}
-	records, err := parse(r, end)
-	return records, end, err
-}
-
 // Verify reads one file's end record and holds the file against it, without keeping records: a damaged file takes no memory.
 func Verify(r io.Reader) (end End, err error) {
 	hash, last, ended := xxh3.New(), []byte{}, false

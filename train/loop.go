@@ -29,15 +29,6 @@ type Trainer struct {
 	shown
 }
 
-// New builds a run of one rank at its beginning, weights drawn, on the device.
-func New(c Config, dev *device.Device) (*Trainer, error) {
-	corpus, err := c.Corpus()
-	if err != nil {
-		return nil, err
-	}
-	return NewRank(c, corpus, dev, parallel.NewWorld(parallel.Layout{DP: 1}, 1).Rank(0), false)
-}
-
 // Corpus opens the data of a configuration.
 func (c Config) Corpus() (*data.Corpus, error) {
 	if err := c.Validate(); err != nil {

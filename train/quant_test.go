@@ -45,7 +45,7 @@ func TestQuantisedRecipesLearn(t *testing.T) {
 		if *matrix {
 			c.Steps, c.Batch = 60, 4
 		}
-		tr, err := New(c, device.New(device.Options{}))
+		tr, err := newRun(c, device.New(device.Options{}))
 		require.NoError(t, err)
 		sum := 0.0
 		for range c.Steps {
@@ -176,13 +176,13 @@ func TestQuantisedRecomputationIsTheForward(t *testing.T) {
 				}
 			}
 		}
-		tr, err := New(c, device.New(device.Options{}, watch))
+		tr, err := newRun(c, device.New(device.Options{}, watch))
 		require.NoError(t, err)
 		tr.Step()
 		with := tr.stateNow()
 		require.Greater(t, seen, 100)
 		c.Model.Recompute = false
-		tr, err = New(c, device.New(device.Options{}))
+		tr, err = newRun(c, device.New(device.Options{}))
 		require.NoError(t, err)
 		tr.Step()
 		require.Equal(t, with, tr.stateNow(), name)
@@ -199,7 +199,7 @@ func (t *Trainer) stateNow() []int32 {
 func TestQuantisedRunsContinue(t *testing.T) {
 	for _, name := range quantised {
 		c := recipeOf(name)
-		tr, err := New(c, device.New(device.Options{}))
+		tr, err := newRun(c, device.New(device.Options{}))
 		require.NoError(t, err)
 		tr.Step()
 		tr.Step()
@@ -208,10 +208,10 @@ func TestQuantisedRunsContinue(t *testing.T) {
 		for _, s := range saved.Tensors {
 			require.NotContains(t, s.Name, ".packed", "copies are not saved")
 		}
-		again, err := New(c, device.New(device.Options{}))
+		again, err := newRun(c, device.New(device.Options{}))
 		require.NoError(t, err)
 		require.NoError(t, again.Restore(2, saved))
-		lost, err := New(c, device.New(device.Options{}))
+		lost, err := newRun(c, device.New(device.Options{}))
 		require.NoError(t, err)
 		require.NoError(t, lost.Restore(2, saved))
 		tr.Step() // what was saved lies in its tensors
@@ -238,7 +238,7 @@ func TestHighPrecisionLayers(t *testing.T) {
 			}
 		}
 	}
-	tr, err := New(c, device.New(device.Options{}, watch))
+	tr, err := newRun(c, device.New(device.Options{}, watch))
 	require.NoError(t, err)
 	tr.Step()
 	slices.Sort(calls)
@@ -247,10 +247,10 @@ func TestHighPrecisionLayers(t *testing.T) {
 
 	// With everything high it is bf16 to the bit.
 	c.Quant.High = []string{"*"}
-	all, err := New(c, device.New(device.Options{}))
+	all, err := newRun(c, device.New(device.Options{}))
 	require.NoError(t, err)
 	c.Precision = "bf16"
-	plain, err := New(c, device.New(device.Options{}))
+	plain, err := newRun(c, device.New(device.Options{}))
 	require.NoError(t, err)
 	require.Equal(t, plain.Step().Metrics, all.Step().Metrics)
 	require.NotEqual(t, plain.stateNow(), tr.stateNow(), "negative control")
@@ -274,7 +274,7 @@ func TestQuantisationIsChecked(t *testing.T) {
 	}
 	c := recipeOf("fp8")
 	c.Quant.High = []string{"*.atn.*"}
-	_, err := New(c, device.New(device.Options{}))
+	_, err := newRun(c, device.New(device.Options{}))
 	require.EqualError(t, err, `quant.high: "*.atn.*": names no weight of a linear layer`)
 	for _, p := range []string{"fp8", "mxfp8", "nvfp4"} {
 		err := recipeOf(p).CheckCanonical(parallel.Layout{})

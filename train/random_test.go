@@ -98,7 +98,7 @@ func step(c Config) (r Result, err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	tr, err := New(c, device.New(device.Options{}))
+	tr, err := newRun(c, device.New(device.Options{}))
 	if err != nil {
 		return r, err
 	}

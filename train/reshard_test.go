@@ -14,7 +14,7 @@ import (
 func TestStreamsAnew(t *testing.T) {
 	c := Tiny()
 	c.Model.Dropout = 0.1
-	run, err := New(c, device.New(device.Options{}))
+	run, err := newRun(c, device.New(device.Options{}))
 	require.NoError(t, err)
 	w := &checkpoint.Whole{}
 	for _, x := range checkpoint.FileOf(run.Save()).Tensors {

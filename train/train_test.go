@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
+	"firstbit/parallel"
 	"firstbit/state"
 )
 
@@ -25,7 +26,7 @@ func TestConfigRoundTripsAndRefusesUnknownFields(t *testing.T) {
 		require.Equal(t, c, d)
 	}
 	c := Tiny()
-	tr, err := New(c, device.New(device.Options{}))
+	tr, err := newRun(c, device.New(device.Options{}))
 	require.NoError(t, err)
 	n := int64(0)
 	for _, p := range tr.Model.Params() {
@@ -57,7 +58,7 @@ func TestMicrobatchesAreTheBatch(t *testing.T) {
 		c := Tiny()
 		c.Model.Pattern, c.Precision = "*-", "fp64"
 		c.Batch, c.Micro = batch, micro
-		tr, err := New(c, device.New(device.Options{}))
+		tr, err := newRun(c, device.New(device.Options{}))
 		require.NoError(t, err)
 		tr.Step()
 		return tr.Step()
@@ -72,7 +73,7 @@ func TestMicrobatchesAreTheBatch(t *testing.T) {
 // The corpus is learnable, and experts divide it.
 func TestTinyLearns(t *testing.T) {
 	c := Tiny()
-	tr, err := New(c, device.New(device.Options{}))
+	tr, err := newRun(c, device.New(device.Options{}))
 	require.NoError(t, err)
 	first, last := tr.Step(), Result{}
 	for range c.Steps - 1 {
@@ -93,7 +94,7 @@ func TestTinyLearns(t *testing.T) {
 func TestStatesAreAllThatDecides(t *testing.T) {
 	c := Tiny()
 	c.Precision = "bf16"
-	tr, err := New(c, device.New(device.Options{}))
+	tr, err := newRun(c, device.New(device.Options{}))
 	require.NoError(t, err)
 	tr.Digest = true
 	before := tr.Step().State
@@ -111,7 +112,7 @@ func TestStreamsAreState(t *testing.T) {
 	streams := func(dropout, jitter float64) (names []string) {
 		c := Tiny()
 		c.Model.Dropout, c.Model.MoE.Jitter = dropout, jitter
-		tr, err := New(c, device.New(device.Options{}))
+		tr, err := newRun(c, device.New(device.Options{}))
 		require.NoError(t, err)
 		for _, s := range tr.States(state.Role.Decides) {
 			if s.Role == state.RandomStream {
@@ -128,7 +129,7 @@ func TestStreamsAreState(t *testing.T) {
 
 	c := Tiny()
 	c.Model.Dropout = 0.1
-	tr, err := New(c, device.New(device.Options{}))
+	tr, err := newRun(c, device.New(device.Options{}))
 	require.NoError(t, err)
 	digest := func() string {
 		var d [4]int32
@@ -153,7 +154,7 @@ func TestNothingIsDrawnWithoutNeed(t *testing.T) {
 	draws := func(dropout, jitter float64) (n int) {
 		c := Tiny()
 		c.Model.Dropout, c.Model.MoE.Jitter = dropout, jitter
-		tr, err := New(c, device.New(device.Options{}, func(next device.Runner) device.Runner {
+		tr, err := newRun(c, device.New(device.Options{}, func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				if c.Kind == device.Draw && c.ID.Phase != device.Init {
 					n++
@@ -194,7 +195,7 @@ func FuzzSet(f *testing.F) {
 func TestEveryStateThatIsNotFiniteIsSeen(t *testing.T) {
 	c := Pico()
 	c.Precision, c.Quant.Scaling = "fp8", "delayed"
-	tr, err := New(c, device.New(device.Options{}))
+	tr, err := newRun(c, device.New(device.Options{}))
 	require.NoError(t, err)
 	require.Empty(t, tr.Step().NonFinite)
 	seen := map[string]bool{}
@@ -224,7 +225,7 @@ func TestMetricNames(t *testing.T) {
 	for _, pattern := range []string{"*-", "*E", "-/*", "-/*E", "E-/*E"} {
 		c := Pico()
 		c.Model.Pattern = pattern
-		run, err := New(c, device.New(device.Options{}))
+		run, err := newRun(c, device.New(device.Options{}))
 		require.NoError(t, err)
 		var names []string
 		for _, m := range run.Step().Metrics {
@@ -232,4 +233,13 @@ func TestMetricNames(t *testing.T) {
 		}
 		require.Equal(t, c.MetricNames(), names, pattern)
 	}
+}
+
+// newRun builds a run of one rank at its beginning, weights drawn, on the device.
+func newRun(c Config, dev *device.Device) (*Trainer, error) {
+	corpus, err := c.Corpus()
+	if err != nil {
+		return nil, err
+	}
+	return NewRank(c, corpus, dev, parallel.NewWorld(parallel.Layout{DP: 1}, 1).Rank(0), false)
 }
