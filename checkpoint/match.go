@@ -20,25 +20,32 @@ func (m *Manifest) Match(run *Manifest) error {
 	return m.match(run)
 }
 
-// Recut tells whether a run ends the stages of the same layers elsewhere.
-func (m *Manifest) Recut(run *Manifest) bool {
-	was, is := pattern(m), pattern(run)
+// Moved tells whether a run of the same layout has its state elsewhere: it ends the stages of the same layers elsewhere, or its optimizer is
+// replicated where the other was sharded.
+func (m *Manifest) Moved(run *Manifest) bool { return m.recut(run) || m.value(replicatedField) != run.value(replicatedField) }
+
+func (m *Manifest) recut(run *Manifest) bool {
+	was, is := m.value(patternField), run.value(patternField)
 	return was != is && model.Uncut(was) == model.Uncut(is)
 }
 
-// pattern is that of the model, empty where a configuration has none.
-func pattern(m *Manifest) string {
+// value is that of a field of the configuration, empty where there is none.
+func (m *Manifest) value(field string) string {
 	config, err := flatten(m.Config)
 	if err != nil {
 		return "" // Match says so
 	}
-	return config[patternField]
+	return config[field]
 }
 
-const patternField = "model.pattern"
+// The fields that say where state lies.
+const (
+	patternField    = "model.pattern"
+	replicatedField = "optim.replicated"
+)
 
-// MatchMoved is Match for a run of another layout: stages may end elsewhere, and microbatches may be others too, if they are as many
-// samples a step.
+// MatchMoved is Match for a run of another layout: stages may end elsewhere, the optimizer may be replicated or sharded, and microbatches may be
+// others too, if they are as many samples a step.
 func (m *Manifest) MatchMoved(run *Manifest) error {
 	was, err := samples(m)
 	if err != nil {
@@ -51,8 +58,8 @@ func (m *Manifest) MatchMoved(run *Manifest) error {
 	if was != is {
 		return mustBeSame(difference{name: "batch·micro·dp", was: fmt.Sprint(was), is: fmt.Sprint(is)})
 	}
-	may := []string{"batch", "micro"}
-	if m.Recut(run) {
+	may := []string{"batch", "micro", replicatedField}
+	if m.recut(run) {
 		may = append(may, patternField)
 	}
 	return m.match(run, may...)

@@ -20,7 +20,7 @@ func TestMemoryEstimate(t *testing.T) {
 	}
 	for _, tt := range []struct{ preset, layout, set string }{
 		{"pico", "dp=8", "micro=1"}, {"pico", "dp=4,pp=2", "precision=bf16"}, {"tiny", "dp=2,ep=2", "batch=4"}, {"tiny", "pp=2,vpp=2", "micro=4"},
-		{"tiny", "cp=2", "model.recompute=true"}, {"gpt", "dp=1", "seq=32"}, {"gpt", "dp=1", "precision=nvfp4"}, {"gpt", "tp=2", "model.vocab=8192"},
+		{"tiny", "cp=2", "model.recompute=true"}, {"gpt", "dp=1", "seq=32"}, {"gpt", "dp=1", "precision=nvfp4"}, {"gpt", "dp=4", "optim.replicated=true"}, {"gpt", "tp=2", "model.vocab=8192"},
 	} {
 		c, err := train.Preset(tt.preset)
 		require.NoError(t, err)

@@ -23,8 +23,8 @@ var replicatedLayouts = []string{"dp=4", "dp=2,tp=2,ep=2", "dp=2,cp=2", "pp=2,vp
 // shards are other sums, so the norm, and whatever it clips, has other bits. Overlap changes none of it.
 func TestReplicatedIsSharded(t *testing.T) {
 	layouts := replicatedLayouts
-	if testing.Short() {
-		layouts = layouts[4:5]
+	if !*matrix {
+		layouts = layouts[:2]
 	}
 	for i, layout := range layouts {
 		of := func(replicated, overlap bool, change func(*Spec)) [][]train.Metric {
@@ -44,6 +44,8 @@ func TestReplicatedIsSharded(t *testing.T) {
 			require.Equal(t, want, of(true, true, canonical), layout)
 			require.Equal(t, want, of(false, true, canonical), layout)
 		}
+		clipped := func(s *Spec) { s.Config.Optim.Clip = 0.1 }
+		require.NotEqual(t, of(false, false, clipped)[1], of(true, false, clipped)[1], "negative control: the norm")
 		want, got := of(false, false, fixed), of(true, false, fixed)
 		require.Equal(t, got, of(true, true, fixed), layout)
 		for step := range want {

@@ -88,7 +88,7 @@ func (j *job) open(run *checkpoint.Manifest) error {
 		return err
 	}
 	bad := func(err error) error { return fmt.Errorf("checkpoint %s: %w", c.Dir, err) }
-	if c.Layout != run.Layout || c.Recut(run) && (j.sameEverywhere() || j.Reshard) {
+	if c.Layout != run.Layout || c.Moved(run) && (j.sameEverywhere() || j.Reshard) {
 		err = j.move(c, run)
 	} else if err = c.Match(run); err == nil && len(c.Ranks) != j.Layout.World() {
 		err = fmt.Errorf("files: of %d ranks: must be of %d", len(c.Ranks), j.Layout.World())

@@ -83,6 +83,9 @@ func (c Config) parameterBytes(l parallel.Layout, width int64, sharers int) int6
 	if l.World() > 1 {
 		shard += width
 	}
+	if c.Optim.Replicated {
+		sharers = 1
+	}
 	return n + (shard+int64(sharers)-1)/int64(sharers)
 }
 

@@ -36,15 +36,18 @@ const (
 )
 
 // setting is one pattern in one precision.
-type setting struct{ pattern, precision string }
+type setting struct {
+	pattern, precision string
+	replicated         bool // the optimizer
+}
 
 func settings() (all []setting) {
 	for _, pattern := range matrixPatterns {
 		for _, precision := range matrixPrecisions {
-			all = append(all, setting{pattern, precision})
+			all = append(all, setting{pattern, precision, false})
 		}
 	}
-	return all
+	return append(all, setting{matrixPatterns[2], "bf16", true})
 }
 
 // MatrixCells is the number of cells of a matrix over so many layouts, with one for the one rank of each setting.
@@ -52,7 +55,11 @@ func MatrixCells(layouts int) int { return len(settings()) * (1 + layouts) }
 
 // name is the cell's: dp8·ep4 *- fp32.
 func (s setting) name(l parallel.Layout) string {
-	return fmt.Sprintf("%s %s %s", short(l), s.pattern, s.precision)
+	name := fmt.Sprintf("%s %s %s", short(l), s.pattern, s.precision)
+	if s.replicated {
+		name += " replicated"
+	}
+	return name
 }
 
 // short is a layout in the name of a cell: dp8·ep4.
@@ -76,7 +83,7 @@ func (s setting) fits(l parallel.Layout) error {
 // ranks share sequences.
 func (s setting) spec(l parallel.Layout, recipe string) run.Spec {
 	c := train.Tiny()
-	c.Precision, c.Steps, c.Seq = s.precision, matrixSteps, 16
+	c.Precision, c.Steps, c.Seq, c.Optim.Replicated = s.precision, matrixSteps, 16, s.replicated
 	m := &c.Model
 	m.Pattern, m.Vocab, m.Width, m.Heads, m.KVHeads, m.HeadDim, m.Hidden = s.pattern, 256, 32, 8, 8, 4, 64
 	m.SSM.Heads, m.SSM.HeadDim, m.SSM.State, m.SSM.Groups = 8, 4, 8, 8

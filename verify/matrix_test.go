@@ -10,5 +10,5 @@ func few() []setting {
 	if *exhaustive {
 		return settings()
 	}
-	return []setting{{"M*EM*EM*/*E", "bf16"}, {"*-*-*-*-", "fp32"}}
+	return []setting{{"M*EM*EM*/*E", "bf16", false}, {"*-*-*-*-", "fp32", true}}
 }

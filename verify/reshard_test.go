@@ -23,11 +23,11 @@ func assembled(t *testing.T, dir string, step int) *checkpoint.Whole {
 	return w
 }
 
-// By the recipe canonical a run that is stopped on one layout continues on every other, and back again, with the bits of one that never
-// stopped.
+// By the recipe canonical a run that is stopped on one layout continues on every other, and back again, its optimizer replicated or sharded, with
+// the bits of one that never stopped.
 func TestResumeOnAnotherLayout(t *testing.T) {
 	layouts := []string{"dp=2,tp=2", "dp=1", "cp=2", "pp=2,ep=2", "tp=2,pp=2,ep=4", "dp=4,ep=2", "pp=2,vpp=2"}
-	settings := []setting{{"M*EM*EM*/*E", "bf16"}, {"M*EM*EM*/*E", "fp32"}}
+	settings := []setting{{"M*EM*EM*/*E", "bf16", false}, {"M*EM*EM*/*E", "fp32", false}}
 	if !*exhaustive {
 		settings = settings[:1]
 	}
@@ -51,6 +51,7 @@ func TestResumeOnAnotherLayout(t *testing.T) {
 			from := spec.Save.Dir
 			for i, next := range append(layouts[1:], layouts[0]) { // each goes on from the one before
 				spec := at(next)
+				spec.Config.Optim.Replicated = i%2 == 0
 				spec.Resume = filepath.Join(from, fmt.Sprintf("step%06d", 1+i%4))
 				after := 1 + i%4
 				if i > 0 && after == 1 {
@@ -77,7 +78,7 @@ func TestResumeWithOtherCuts(t *testing.T) {
 	at := func(layout, pattern, recipe string) run.Spec {
 		l, err := parallel.ParseLayout(layout)
 		require.NoError(t, err)
-		s := setting{pattern, "fp32"}.spec(l, recipe)
+		s := setting{pattern, "fp32", false}.spec(l, recipe)
 		s.Config.Steps = 3
 		return s
 	}

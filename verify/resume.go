@@ -64,7 +64,12 @@ func resumeCells() (cells []resumeCell) {
 				if precision == "fp8" && m.name == "noise" {
 					c.Quant.Scaling = "delayed" // which has the amaxes of earlier steps for its state
 				}
-				cells = append(cells, resumeCell{strings.Join([]string{short(l), precision, m.name}, " "),
+				name := strings.Join([]string{short(l), precision, m.name}, " ")
+				if l.DP > 1 && m.name == "mtp" {
+					c.Optim.Replicated = true
+					name += " replicated"
+				}
+				cells = append(cells, resumeCell{name,
 					run.Spec{Config: c, Layout: l, Kept: run.Kept{Digest: true}}})
 			}
 		}
