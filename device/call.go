@@ -128,10 +128,11 @@ type Piece struct {
 	Weight *state.Place
 }
 
-// Watched is what a Call shows to who watches it at kernel level.
+// Watched is what a Call shows to who watches it.
 type Watched struct {
-	Probe    func(Partial) // nil unless watched
+	Probe    func(Partial) // nil unless watched at kernel level
 	Arrivals []Arrival     // if it is, the orders drawn while the Call ran
+	Launches int           // how often its body ran since whoever watches set it to 0
 }
 
 // site is where Calls of one name come from.

@@ -202,6 +202,7 @@ func (c *Call) Do() {
 func execute(c *Call) {
 	if c.Body != nil {
 		c.dev.running = c
+		c.Launches++
 		c.Body(c)
 		c.dev.running = nil
 	}

@@ -11,7 +11,7 @@ import (
 // breach is a read of something else than what its producer last wrote: memory changed in between, and no Call says so.
 type breach struct {
 	at, in int    // the record that reads, and which of its inputs
-	wrote  int    // the record that wrote it
+	wrote  int    // the record that wrote it; none: that is not in the trace
 	over   string // who wrote there in between, as in From; empty: nobody that was traced
 	stale  bool   // it is what the producer had written the time before
 }
@@ -114,10 +114,8 @@ func (c *causes) read(at, in int) {
 	}
 	writes := c.last[*g.From]
 	if len(writes) == 0 {
-		if g.Over != "" { // its producer's destination was pending: what it was to be is not known
-			if wrote := c.ran(*g.From, at); wrote >= 0 {
-				c.found = append(c.found, breach{at: at, in: in, wrote: wrote, over: g.Over})
-			}
+		if g.Over != "" { // its producer's destination was pending, or it wrote before the trace: what it was to be is not known
+			c.found = append(c.found, breach{at: at, in: in, wrote: c.ran(*g.From, at), over: g.Over})
 		}
 		return
 	}
@@ -204,10 +202,14 @@ func brought(r *trace.Record) []trace.Sig {
 	return slices.DeleteFunc(slices.Clone(r.In), own)
 }
 
-// overwritten is an input whose memory a Call's own output took, in one of two runs; nil: none is. Where it does in both it is meant to.
+// overwritten is an input whose memory a Call's own output took, in one of two runs; nil: none is. Where it does in both it is meant to, and where
+// what is written is what was read, as of a copy that is in its place already, nothing changed.
 func overwritten(a, b *trace.Record) *trace.Sig {
 	self := func(r *trace.Record, i int) bool {
 		if i >= len(r.In) {
+			return false
+		}
+		if slices.ContainsFunc(r.Out, func(out trace.Sig) bool { return out.Digest == r.In[i].Digest }) {
 			return false
 		}
 		phase, path := producerOf(r.In[i].Over)

@@ -51,10 +51,13 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 	case a.Plan != b.Plan:
 		class, why := planClass(a.Plan, b.Plan)
 		return class, append(why, repeats(a.Plan, b.Plan)...)
+	case a.Launches != b.Launches:
+		class, why := launches(a)
+		return class, []string{fmt.Sprintf("its kernel ran %d and %d times: %s", max(1, a.Launches), max(1, b.Launches), why)}
 	case depends(a.Plan) && !oneSchedule: // under one schedule everything arrives alike
 		return "arrival", []string{"the plan depends on arrival: " + a.Plan}
 	}
-	if movesStream(a) != movesStream(b) {
+	if movesStream(a) != movesStream(b) && drewOtherwise(a, b) {
 		return "state", []string{"one of the recomputations moves its stream on, which draws from a copy of its state alone"}
 	}
 	if in := scalarDiffers(a, b); in != nil {
@@ -64,6 +67,17 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 		return "", []string{"a trace does not record which library ran: a choice of software is not ruled out"}
 	}
 	return "hardware", []string{"same inputs, same plan, same library: nothing the software chose differs"}
+}
+
+// launches is the class of a Call whose kernel ran more than once. What it updates it has updated again, which is how a count or a gradient comes to
+// be there twice; else whoever tunes it timed it on what it writes.
+func launches(r *trace.Record) (class, why string) {
+	for _, out := range r.Out {
+		if hasName(r.In, out.Name) {
+			return "state", "it updates " + out.Name + ", and did so again"
+		}
+	}
+	return "tuner", "it was timed on its output"
 }
 
 // movesStream tells whether a draw of a recomputation leaves its stream in another state than it found it.
@@ -79,6 +93,11 @@ func movesStream(rec *trace.Record) bool {
 		}
 	}
 	return false
+}
+
+// drewOtherwise tells whether what was drawn differs too: a stream that alone does was changed, and nobody drew from it.
+func drewOtherwise(a, b *trace.Record) bool {
+	return !sigsEqual(lacking(a.Out, "stream"), lacking(b.Out, "stream"))
 }
 
 // scalarDiffers is the first scalar input that differs; nil: none does. Only what a Call reads or plans explains its bits, so no other field

@@ -249,7 +249,7 @@ func (p *pair) outputsDiffer(a, b *trace.Record, all *world) (string, []string) 
 	switch {
 	case a.View:
 		return "blind-spot", []string{"a view computes nothing: an uncaptured kernel one hop upstream wrote what it shows"}
-	case !p.resumed && overwritten(a, b) != nil: // where tensors lie, a run that continues may have otherwise
+	case overwritten(a, b) != nil:
 		return "memory", []string{fmt.Sprintf("what it writes lies in the memory of its input %s, which changed while it was read", overwritten(a, b).Name)}
 	case a.Kind == "collective" && a.Group != "":
 		return all.collective(a)

@@ -199,6 +199,27 @@ func TestClassesOfChoice(t *testing.T) {
 	require.Equal(t, "hardware", *pair("k:seq/fp32", "k:seq/fp32").Class)
 }
 
+// A kernel that ran more than once in one run: what it updates is there twice, else it was timed on what it writes. Of one trace only the first shows.
+func TestKernelsThatRanAgain(t *testing.T) {
+	run := func(in, out string, launches int) []trace.Record {
+		r := rec("op", "l", "tokens", l("index=1", in), l(out))
+		r.Launches = launches
+		return []trace.Record{r}
+	}
+	alone := func(records []trace.Record) *Report {
+		r, err := Replicas(traceOf("op", records))
+		require.NoError(t, err)
+		return r
+	}
+	once, twice := run("tokens=1", "tokens=2", 0), run("tokens=1", "tokens=3", 2)
+	require.Equal(t, "state", *compare(t, "op", once, twice).Class)
+	require.Equal(t, "hardware", *compare(t, "op", once, run("tokens=1", "tokens=3", 0)).Class, "it ran once")
+	require.Equal(t, "state", *alone(twice).Class)
+	require.True(t, alone(once).Identical)
+	require.Equal(t, "tuner", *compare(t, "op", run("x=1", "y=2", 0), run("x=1", "y=3", 3)).Class)
+	require.True(t, alone(run("x=1", "y=3", 3)).Identical)
+}
+
 // A recomputation draws from the state that the forward kept, and leaves the stream alone: one of two that does not is the cause.
 func TestARecomputationThatMovesItsStream(t *testing.T) {
 	draw := func(phase string, before, after, mask string) []trace.Record {
@@ -208,6 +229,7 @@ func TestARecomputationThatMovesItsStream(t *testing.T) {
 	}
 	require.Equal(t, "state", *compare(t, "op", draw("rec", "2", "2", "7"), draw("rec", "2", "3", "8")).Class)
 	require.Equal(t, "hardware", *compare(t, "op", draw("rec", "2", "2", "7"), draw("rec", "2", "2", "8")).Class, "the mask alone")
+	require.Equal(t, "hardware", *compare(t, "op", draw("rec", "2", "2", "7"), draw("rec", "2", "3", "7")).Class, "the stream alone")
 	require.Equal(t, "hardware", *compare(t, "op", draw("fwd", "2", "3", "7"), draw("fwd", "2", "4", "7")).Class, "a forward does")
 }
 

@@ -34,7 +34,7 @@ func newWorld(pairs []*pair, groups map[string][]int) *world {
 func (w *world) changed(s spot) bool {
 	p := w.pairs[s.lane]
 	j := p.match[s.at]
-	return j >= 0 && (!sigsEqual(brought(&p.a[s.at]), brought(&p.b[j])) || p.disturbance(s.at) != nil || !p.resumed && overwritten(&p.a[s.at], &p.b[j]) != nil)
+	return j >= 0 && (!sigsEqual(brought(&p.a[s.at]), brought(&p.b[j])) || p.disturbance(s.at) != nil || overwritten(&p.a[s.at], &p.b[j]) != nil)
 }
 
 // collective judges one whose inputs are equal on its rank: it is an origin only if no member's differ. All of its members hear the same.

@@ -53,14 +53,34 @@ func (r *Report) overlapAlike(a, b []trace.Record) (_, _ []trace.Record) {
 			}
 		}
 	}
-	for _, records := range [][]trace.Record{a, b} {
-		for i := range records {
-			if x := &records[i]; redraws(x) && !moved[x.Key()] {
-				x.In, x.Out = lacking(x.In, "stream"), lacking(x.Out, "stream")
+	passedOn(a, moved)
+	passedOn(b, moved)
+	return a, b
+}
+
+// passedOn leaves the streams out of recomputed draws, but for those that moved them. Who reads a stream after such a draw reads what was there before it.
+func passedOn(records []trace.Record, moved map[trace.Key]bool) {
+	before := map[string]*string{} // by the draw: who wrote the stream
+	for i := range records {
+		x := &records[i]
+		for in := range x.In {
+			if from := x.In[in].From; from != nil && before[*from] != nil {
+				x.In = slices.Clone(x.In)
+				x.In[in].From = before[*from]
 			}
 		}
+		if !redraws(x) {
+			continue
+		}
+		draw := x.Phase + " " + trace.Path(x.Scope, x.Name) + "#stream"
+		delete(before, draw)
+		if !moved[x.Key()] {
+			if in := slices.IndexFunc(x.In, func(g trace.Sig) bool { return g.Name == "stream" }); in >= 0 {
+				before[draw] = x.In[in].From
+			}
+			x.In, x.Out = lacking(x.In, "stream"), lacking(x.Out, "stream")
+		}
 	}
-	return a, b
 }
 
 // redraws tells a draw from a copy of its stream's state. Where the stream itself stands meanwhile is a matter of what stands beside it.

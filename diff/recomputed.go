@@ -31,6 +31,18 @@ func recomputedOtherwise(records []trace.Record) (again int, first *trace.Record
 	return none, nil
 }
 
+// updatedAgain is the first record of a Call whose kernel ran more than once on what it updates; none: there is none.
+func updatedAgain(records []trace.Record) int {
+	for i := range records {
+		if r := &records[i]; r.Launches > 1 && r.Kind != "module" && r.Kind != "kernel" {
+			if class, _ := launches(r); class == "state" {
+				return i
+			}
+		}
+	}
+	return none
+}
+
 // remade tells whether an output that both wrote anew differs. What a Call also reads it has changed in place, such
 // as a stream, which a recomputation leaves alone.
 func remade(forward, again *trace.Record) bool {

@@ -7,7 +7,7 @@ import (
 	"firstbit/trace"
 )
 
-// Replicas checks one trace against itself. What must be equal: a recomputed activation and the forward's; what a rank received and what
+// Replicas checks one trace against itself. A Call updates what it updates once. What must be equal: a recomputed activation and the forward's; what a rank received and what
 // the other sent; what all-reduces and gathers leave on the ranks of their group; states, on the ranks that have the same
 // piece of them, as their records say; and metrics, on all.
 // Where most ranks agree, the others are at fault; between as many the first rank is believed.
@@ -38,6 +38,10 @@ func Replicas(t *trace.Trace) (*Report, error) {
 		}
 		if at, forward := recomputedOtherwise(records); at != none {
 			note(spot{l, at}, recomputation(forward, &records[at]))
+		}
+		if at := updatedAgain(records); at != none {
+			_, why := launches(&records[at])
+			note(spot{l, at}, judgement{"origin", "state", []string{fmt.Sprintf("its kernel ran %d times: %s", records[at].Launches, why)}})
 		}
 	}
 	r.Steps = len(steps)

@@ -32,7 +32,8 @@ func (*rebuild) on(c *device.Call) bool {
 }
 
 func (r *rebuild) run(f *Fault, c *device.Call, next device.Runner) {
-	next(c)
+	next(c) // for what would be there, which nobody sees
+	c.Launches--
 	master, want := c.Input("x"), written(c)
 	var source *device.Tensor
 	if r.source == rounded {

@@ -109,11 +109,11 @@ func TestPartsOfEveryLayout(t *testing.T) {
 
 // Batches that are cut into other microbatches are compared over a step.
 func TestPartsOfOtherBatches(t *testing.T) {
-	run := func(layout string, batch, micro int) *trace.Trace {
+	run := func(layout string, batch, micro int, plans ...string) *trace.Trace {
 		s := laidOut(t, layout, func(c *train.Config) {
 			c.Steps, c.Batch, c.Micro, c.Model.MoE.Aux = 1, batch, micro, "sequence"
 		})
-		s.Recipe = "canonical"
+		s.Recipe, s.Plans = "canonical", plans
 		return inParts(t, s)
 	}
 	whole, cut := run("dp=1", 4, 1), run("tp=2", 1, 4)
@@ -121,6 +121,9 @@ func TestPartsOfOtherBatches(t *testing.T) {
 	require.True(t, r.Identical, "%+v %v", r.First, r.Evidence)
 	require.Greater(t, r.Records, 300)
 	require.True(t, comparedParts(t, run("dp=1", 2, 2), whole, "").Identical)
+	byShape := "layers.*.attn.wq phase=fwd rows=64- k:splitk(4)/fp32"
+	r = comparedParts(t, run("dp=1", 4, 1, byShape), run("dp=1", 2, 2, byShape), "")
+	require.Equal(t, []string{"origin", "layers.1.attn.wq"}, []string{r.First.Verdict, r.First.Path()}, "a plan by the number of rows: %v", r.Evidence)
 }
 
 // By the fixed recipe layouts round otherwise, and bits name the first Call that does; what is further apart has another cause.

@@ -39,10 +39,12 @@ type report struct {
 
 	pair  verdict  // healthy against faulty
 	alone *verdict // the faulty run's trace alone; nil: it shows nothing
-	two   bool     // two faulty runs of other schedules part too, and are read as the pair
+	two   *verdict // two faulty runs of other schedules; nil: they have the same bits
 }
 
 func lasting(n int, c train.Config) train.Config { c.Steps = n; return c }
+
+func recomputing(s *Spec) { s.Config.Model.Recompute = true }
 
 func inFlight(bytes int) func(*Spec) {
 	return func(s *Spec) { s.Config.Cluster.Bucket, s.Config.Cluster.Overlap = bytes, true }
@@ -58,15 +60,17 @@ func TestReports(t *testing.T) {
 	one := func(v verdict) *verdict { return &v }
 	for _, c := range []report{
 		{source: "DeepSpeed #7965", layout: "dp=2", preset: lasting(2, train.Pico()), change: inFlight(2048), faults: []string{"alias@grads.bucket.0 with=grads.bucket.1"},
-			pair: memory("grads.bucket.0.wait", "opt", `"opt grads.bucket.1" wrote to its memory`), alone: one(memory("grads.bucket.0.wait", "opt", `"opt grads.bucket.1" wrote`)), two: true},
+			pair: memory("grads.bucket.0.wait", "opt", `"opt grads.bucket.1" wrote to its memory`), alone: one(memory("grads.bucket.0.wait", "opt", `"opt grads.bucket.1" wrote`)),
+			two: one(memory("grads.bucket.0.wait", "opt", `"opt grads.bucket.1" wrote to its memory`))},
 		{source: "DeepSpeed #5523", layout: "dp=4", preset: lasting(3, train.Pico()), change: inFlight(2048), faults: []string{"alias@layers.3.mlp.w1.grad with=layers.2.moe.experts.w1.grad"},
 			pair: memory("grads.bucket.0", "opt", `"bwd layers.2.moe.experts.w1.grad" wrote`), alone: one(memory("grads.bucket.0", "opt", `"bwd layers.2.moe.experts.w1.grad" wrote`))},
 		{source: "PyTorch #181723, TransformerEngine #2937", preset: lasting(3, train.Pico()), change: func(s *Spec) { s.Config.Micro = 3 }, faults: []string{"alias@layers.3.mlp.w1.grad with=layers.3.mlp.w1.dw"},
 			pair: memory("layers.3.mlp.w1.grad", "bwd", `"bwd layers.3.mlp.w1.dw" wrote`), alone: one(memory("layers.3.mlp.w1.grad", "bwd", `"bwd layers.3.mlp.w1.dw" wrote`))},
 		{source: "flash-linear-attention #945, #1228", preset: lasting(3, train.Tiny()), healthy: []string{"*.ssm.scan chunk=16"}, plans: []string{"*.ssm.scan chunk=8; steps:arrival"},
-			pair: verdict{"origin", "tuner", "layers.0.ssm.scan", "fwd", "run B does not repeat itself"}},
+			pair: verdict{"origin", "tuner", "layers.0.ssm.scan", "fwd", "run B does not repeat itself"},
+			two:  one(verdict{"origin", "arrival", "layers.0.ssm.scan", "fwd", "the plan depends on arrival"})},
 		{source: "Triton #4217", preset: lasting(3, train.Pico()), faults: []string{"repeat@layers.3.mlp.w1.dw phase=bwd step=1"},
-			pair: verdict{"origin", "hardware", "layers.3.mlp.w1.dw", "bwd", "outputs differ"}},
+			pair: verdict{"origin", "tuner", "layers.3.mlp.w1.dw", "bwd", "its kernel ran 1 and 2 times: it was timed on its output"}},
 		{source: "Megatron-DeepSpeed #276, in every step", layout: "tp=2", preset: lasting(3, train.Tiny()), change: func(s *Spec) { s.Config.Model.Dropout = 0.1 }, faults: []string{"draw@rng.dropout.tp tp=0"},
 			pair: verdict{"origin", "state", "iterator.rng.dropout.tp", "fwd", "moves a random stream"}},
 		{source: "Megatron-DeepSpeed #276, on a restart", layout: "tp=2", preset: lasting(6, train.Tiny()), change: func(s *Spec) { s.Config.Model.Dropout = 0.1 }, faults: []string{"draw@rng.dropout.tp rank=0 when=after"}, resume: true,
@@ -82,9 +86,13 @@ func TestReports(t *testing.T) {
 			pair: verdict{"restore", "state", "optim.embed.w", "opt", "input m was written before the checkpoint"}},
 		{source: "XLA #37902", preset: lasting(2, train.Tiny()), healthy: []string{"loss_sum tokens:lanes(8)"}, plans: []string{"loss_sum tokens:blocked(16)"},
 			pair: verdict{"origin", "tuner", "loss_sum", "fwd", "plans differ"}},
-		{source: "Automodel #3156", preset: lasting(3, train.Tiny()), change: func(s *Spec) { s.Config.Model.Recompute = true }, plans: []string{"*.router.logits k:arrival"},
+		{source: "Automodel #3156", preset: lasting(3, train.Tiny()), change: recomputing, plans: []string{"*.router.logits k:arrival"},
 			pair:  verdict{"origin", "tuner", "layers.2.moe.router.logits", "fwd", "run B does not repeat itself"},
-			alone: one(verdict{"origin", "arrival", "mtp.0.layers.1.moe.router.logits", "rec", "not what the forward made"})},
+			alone: one(verdict{"origin", "arrival", "mtp.0.layers.1.moe.router.logits", "rec", "not what the forward made"}),
+			two:   one(verdict{"origin", "arrival", "layers.2.moe.router.logits", "fwd", "the plan depends on arrival"})},
+		{source: "Automodel #3247", preset: lasting(3, train.Tiny()), change: recomputing, faults: []string{"repeat@*.moe.router.tokens"},
+			pair:  verdict{"origin", "state", "layers.2.moe.router.tokens", "fwd", "it updates tokens, and did so again"},
+			alone: one(verdict{"origin", "state", "layers.2.moe.router.tokens", "fwd", "its kernel ran 2 times: it updates tokens"})},
 	} {
 		t.Run(c.source, func(t *testing.T) {
 			t.Parallel()
@@ -132,10 +140,12 @@ func TestReports(t *testing.T) {
 			} else {
 				c.alone.of(t, alone, "alone")
 			}
-			if c.two {
-				r, err = diff.Compare(b, run(faulty("again", 2)))
-				require.NoError(t, err)
-				c.pair.of(t, r, "two faulty runs")
+			r, err = diff.Compare(b, run(faulty("again", 2)))
+			require.NoError(t, err)
+			if c.two == nil {
+				require.True(t, r.Identical, "%+v %v", r.First, r.Evidence)
+			} else {
+				c.two.of(t, r, "two faulty runs")
 			}
 			h, err := diff.Replicas(a)
 			require.NoError(t, err)

@@ -46,7 +46,7 @@ func init() { // the table refers to functions that look into it
 		{name: "set", share: 1, draw: values, answers: written("hardware")},
 		{name: "drop", share: 1, draw: drops, answers: written("hardware")},
 		{name: "unwritten", share: 1, draw: unwritten, answers: written("hardware")},
-		{name: "repeat", share: 1, draw: repeats, answers: written("hardware")},
+		{name: "repeat", share: 1, draw: repeats, answers: again},
 		{name: "stale", share: 1, draw: stale, answers: written("hardware")},
 		{name: "early", share: 1, draw: reads("early"), answers: read},
 		{name: "late", share: 1, draw: reads("late"), answers: read},

@@ -161,7 +161,7 @@ func (l *ledger) shared(f *Fault, inPlace bool) (at []*trace.Record) {
 			rank = b.Rank
 			clear(last)
 		}
-		if b.Kind == "state" { // which others name as who wrote it
+		if b.Kind == "state" || b.Phase == "load" { // which others name as who wrote it
 			last.note(b)
 		}
 		if a == nil || f.Rank != all && f.Rank != rank || shows(b) {
@@ -213,6 +213,9 @@ func (l *ledger) kept(last latest, in *trace.Sig, reader *trace.Record, f *Fault
 		return false
 	}
 	a := l.inA[b.Key()]
+	if a == nil && b.Phase == "load" { // run A never stopped
+		return !slices.ContainsFunc(b.Out, func(out trace.Sig) bool { return out.Digest == in.Digest })
+	}
 	return a != nil && same(a.Out, b.Out)
 }
 

@@ -3,6 +3,8 @@ package swarm
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -37,6 +39,24 @@ func TestDiffNamesWhatWasBroken(t *testing.T) {
 	require.Equal(t, []float64{1, 1, 1}, []float64{r.Precision, r.Recall, r.Class})
 	require.Zero(t, r.FalseAlarms)
 	require.Len(t, r.Kinds, len(kinds))
+}
+
+// Cases that were told wrong once, with the rule that each is about.
+func TestKnownCases(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "cases.txt"))
+	require.NoError(t, err)
+	about := ""
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			about = line
+			continue
+		}
+		c, err := Parse(line)
+		require.NoError(t, err)
+		again, err := c.Again(Diff)
+		require.NoError(t, err)
+		require.True(t, again.OK, "%s\n%s\nsaid  %s\nright %s", about, line, again.Said, strings.Join(again.Right, "; "))
+	}
 }
 
 // A localiser that names another Call has nothing right, one that finds nothing or abstains has no recall, and one that finds what is not there

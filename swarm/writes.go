@@ -140,6 +140,20 @@ func repeats(d die, c *Case, b *bench) bool {
 	return true
 }
 
+// again is right where a Call ran more than once: what it updates it has updated again, else it was timed on its output.
+func again(c *Case, l *ledger) (answers []Answer) {
+	for _, r := range l.wrote(&c.Faults[0]) {
+		class := "tuner"
+		for _, out := range r.Out {
+			if slices.ContainsFunc(r.In, func(in trace.Sig) bool { return in.Name == out.Name }) {
+				class = "state"
+			}
+		}
+		answers = append(answers, answer("origin", class, r))
+	}
+	return answers
+}
+
 // stale draws a Call whose output is that of an earlier step.
 func stale(d die, c *Case, b *bench) bool {
 	f, r := d.call("copy", c, b, func(r *trace.Record) bool { return r.Iteration > 1 })

@@ -39,6 +39,7 @@ type Record struct {
 	Out           []Sig        `json:"out"`
 	Plan          string       `json:"plan,omitempty"`
 	Library       string       `json:"library,omitempty"`
+	Launches      int          `json:"launches,omitempty"` // how often its kernel ran, where that is more than once
 
 	// Records of state and load: what of the run's state it is, which piece of the whole the rank has, and what that belongs to. A trace that
 	// does not say so has none of them.

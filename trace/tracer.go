@@ -157,8 +157,12 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 	if deep {
 		t.partials, c.Arrivals, c.Probe = t.partials[:0], nil, t.probe
 	}
+	c.Launches = 0
 	next(c)
 	c.Probe = nil
+	if c.Launches > 1 {
+		r.Launches = c.Launches
+	}
 	t.noteWrites(c, &r)
 	if c.Flags&device.AsyncPending == 0 { // else nothing is to be read yet
 		for _, a := range c.Out {
@@ -180,7 +184,7 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 
 // noteWrites keeps where a Call wrote. Of its inputs it says which lay there: they changed while it read them. What is gathered may lie in its place already.
 func (t *Tracer) noteWrites(c *device.Call, r *Record) {
-	if t.Level < Op || c.Kind == device.Module {
+	if t.Level < Op || c.Kind == device.Module || c.Kind == device.State { // which only look
 		return
 	}
 	for _, out := range c.Out {

@@ -11,6 +11,7 @@ import (
 	"firstbit/device"
 	"firstbit/reduce"
 	"firstbit/spell"
+	"firstbit/trace"
 )
 
 // Recipes are the named choices for every kernel: fixed depends on nothing but the
@@ -34,7 +35,8 @@ func ParseRecipe(s string) error {
 type Policy struct {
 	Glob   string
 	Plan   reduce.Plan
-	Choose Chooser // instead of the Plan; nil: the Plan
+	Choose Chooser   // instead of the Plan; nil: the Plan
+	Rows   trace.Set // of a Call's first input; nil: any number
 	Where
 	Text  string // as the user wrote it
 	Hits  int    // Calls it changed
@@ -83,7 +85,7 @@ func ParsePolicy(s string) (*Policy, error) {
 
 // take takes the words that say where, and returns the others.
 func (p *Policy) take(words []string) (text string, err error) {
-	keys, given := p.Keys(), map[string]bool{}
+	keys, given := append(p.Keys(), p.rows()), map[string]bool{}
 	var items []string
 	for _, word := range words {
 		name, value, _ := strings.Cut(strings.TrimSuffix(word, ";"), "=")
@@ -101,6 +103,17 @@ func (p *Policy) take(words []string) (text string, err error) {
 		}
 	}
 	return strings.TrimSuffix(strings.Join(items, " "), ";"), nil
+}
+
+// rows is how many rows a Call's first input may have: a tuner chooses by shape. The rows of what a product reads first are tokens, forward and
+// backward.
+func (p *Policy) rows() Key {
+	return Key{Name: "rows", Value: "SET", Take: func(value string) (err error) { p.Rows, err = trace.ParseSet(value); return err }}
+}
+
+// fits tells whether a Call has so many rows.
+func (p *Policy) fits(c *device.Call) bool {
+	return p.Rows == nil || len(c.In) > 0 && p.Rows.Has(c.In[0].Rows())
 }
 
 // Tuner is the middleware.
@@ -150,7 +163,9 @@ func (t *Tuner) apply(c *device.Call, recipe reduce.Plan) {
 		if !p.Now(c) {
 			continue
 		}
-		p.Calls++
+		if p.Calls++; !p.fits(c) {
+			continue
+		}
 		plan, err := p.over(c, recipe)
 		if err != nil {
 			t.misfit(c, err)

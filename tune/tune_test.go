@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +46,26 @@ func TestRecipesAndPolicies(t *testing.T) {
 	same := policy(t, "* tie=low", nil)
 	planOf(t, &Tuner{Recipe: "fixed", Policies: []*Policy{same}}, 1)
 	require.Equal(t, []int{1, 0}, []int{same.Calls, same.Hits}, "named, but nothing changed")
+}
+
+// A plan may follow the number of rows that a Call reads. A Call of another shape is named all the same.
+func TestPoliciesByShape(t *testing.T) {
+	p := policy(t, "* rows=4-6,9- n:reverse", nil)
+	tuner := &Tuner{Recipe: "fixed", Policies: []*Policy{p}}
+	dev := device.New(device.Options{}, tuner.Middleware)
+	dev.At(1, 0, device.Fwd)
+	reads := &device.Kernel{Name: "k", In: device.Names("x"), Out: device.Names("y"), Fixed: reduce.MustPlan("n:seq/fp32")}
+	for rows, want := range map[int]string{3: "n:seq/fp32", 4: "n:reverse/fp32", 7: "n:seq/fp32", 9: "n:reverse/fp32"} {
+		c := dev.In("scope").Open(fmt.Sprint("x", rows), reads)
+		c.Read("x", device.NewTensor(lowp.FP32, rows, 2))
+		c.Write("y", lowp.FP32, 1)
+		c.Body = nil
+		c.Do()
+		require.Equal(t, want, c.Plan.String(), rows)
+	}
+	require.Equal(t, []int{4, 2}, []int{p.Calls, p.Hits})
+	_, err := ParsePolicy("* rows=x n:reverse")
+	require.ErrorContains(t, err, "rows")
 }
 
 // A weight and the product it is in have one name; a policy for the name is the product's.

@@ -76,7 +76,7 @@ func (f *trainFlags) add(c *cobra.Command) {
 	f.stateFlags(c)
 	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "`RECIPE` of kernels' plans: "+strings.Join(tune.Recipes, ", "))
 	fs.StringVar(&f.library, "library", device.DefaultLibrary, "`RELEASE` of the kernel library: "+strings.Join(tune.Releases(), ", "))
-	fs.StringArrayVar(&f.plans, "plan", nil, "set items of the plans of matching Calls: `'GLOB PLAN'`, in which words such as step=2 rank=1 say where")
+	fs.StringArrayVar(&f.plans, "plan", nil, "set items of the plans of matching Calls: `'GLOB PLAN'`, in which words such as step=2 rank=1 rows=64- say where")
 	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
 	fs.StringArrayVar(&f.faults, "inject", nil, "inject a fault, `'KIND@GLOB KEY=VALUE'`: see list --faults")
 	fs.StringVar(&f.trace, "trace", "", "write a trace into this new `FOLDER`")
