@@ -51,11 +51,12 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 	case a.Plan != b.Plan:
 		class, why := planClass(a.Plan, b.Plan)
 		return class, append(why, repeats(a.Plan, b.Plan)...)
-	case a.Launches != b.Launches:
-		class, why := launches(a)
-		return class, []string{fmt.Sprintf("its kernel ran %d and %d times: %s", max(1, a.Launches), max(1, b.Launches), why)}
 	case depends(a.Plan) && !oneSchedule: // under one schedule everything arrives alike
 		return "arrival", []string{"the plan depends on arrival: " + a.Plan}
+	}
+	if a.Launches != b.Launches {
+		class, why := launches(a)
+		return class, []string{fmt.Sprintf("its kernel ran %d and %d times: %s", max(1, a.Launches), max(1, b.Launches), why)}
 	}
 	if movesStream(a) != movesStream(b) && drewOtherwise(a, b) {
 		return "state", []string{"one of the recomputations moves its stream on, which draws from a copy of its state alone"}
