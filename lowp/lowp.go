@@ -159,6 +159,8 @@ func (f Format) RoundSlice(x []float32) {
 	case table[f].kind == integer || table[f].mantissa >= 23:
 	case f == BF16:
 		roundBF16(x)
+	case f == FP16:
+		roundFP16(x)
 	default:
 		for i, v := range x {
 			x[i] = f.Round(v)
@@ -177,5 +179,31 @@ func roundBF16(x []float32) {
 		}
 		b += 0x7fff + b>>16&1
 		x[i] = math.Float32frombits(b &^ 0xffff)
+	}
+}
+
+// roundFP16 is Round for the format of most tensors beside BF16, with what the table says of it in place.
+func roundFP16(x []float32) {
+	const (
+		magic    = 0x1p-1     // whose step is 2⁻²⁴, that of fp16's subnormal numbers
+		minimum  = 0x38800000 // 2⁻¹⁴, the smallest normal number
+		overflow = 0x477ff000 // 65520, half a step above the largest
+		infinity = 0x7f800000
+	)
+	for i, v := range x {
+		b := math.Float32bits(v)
+		sign, abs := b&(1<<31), b&^(1<<31)
+		switch {
+		case abs < minimum:
+			abs = math.Float32bits(float32(math.Float32frombits(abs)+magic) - magic)
+		case abs < overflow:
+			abs += 0xfff + abs>>13&1
+			abs &^= 0x1fff
+		case abs <= infinity:
+			abs = infinity
+		default:
+			sign, abs = 0, 0x7fc00000
+		}
+		x[i] = math.Float32frombits(abs | sign)
 	}
 }

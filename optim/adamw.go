@@ -23,6 +23,8 @@ type AdamW struct {
 	// Canonical makes every bit independent of the layout: see canonical.go.
 	Canonical bool
 
+	Scale *LossScale // of the gradients that it gets; nil: they have none
+
 	rank  parallel.Rank
 	parts []normPart
 	early *early // nil: gradients are added once the step's backward is over
@@ -47,19 +49,23 @@ var (
 //	m, v  = β1·m+(1−β1)·g, β2·v+(1−β2)·g²
 //	w    -= lr·decay·w + lr·m̂/(√v̂+ε)
 //
-// It returns the norm, one element. step counts from 1.
+// It returns the norm, one element, and whether the step was taken: one with an overflow is skipped, and updates nothing. Collectives are those of
+// every step. step counts from 1.
 // Source: Loshchilov & Hutter 2019, decay first as in PyTorch; docs/facts.md, Training step for the clipping.
-func (a *AdamW) Step(dev *device.Device, step int, rate float64) *device.Tensor {
+func (a *AdamW) Step(dev *device.Device, step int, rate float64) (norm *device.Tensor, taken bool) {
 	a.reduce(dev.In("grads"))
-	norm := a.norm(dev.In("grad_norm"))
+	taken = a.Scale == nil || a.Scale.unscale(dev, a.Buckets, a.rank.All())
+	norm = a.norm(dev.In("grad_norm"))
 	opt, weights := dev.In("optim"), dev.In("weights")
 	for _, b := range a.Buckets {
 		for _, s := range b.Segments {
-			a.update(opt, s, norm, step, rate)
+			if taken {
+				a.update(opt, s, norm, step, rate)
+			}
 		}
 		b.gather(weights, b.weights)
 	}
-	return norm
+	return norm, taken
 }
 
 func (a *AdamW) update(dev *device.Device, s *Segment, norm *device.Tensor, step int, rate float64) {

@@ -54,6 +54,7 @@ func (s *Segment) gradient() *device.Tensor {
 		v = s.sum.View(s.from, s.from+n)
 		s.views[s.sum] = v
 	}
+	v.From = s.sum.From // more than one Call of a step may write to it
 	return v
 }
 

@@ -42,7 +42,7 @@ func update(t *testing.T, ranks int, build func(c Config, p []*nn.Param, rank pa
 				}
 			}
 			dev.At(step, 0, device.Opt)
-			norm := opt.Step(dev, step, 0.1)
+			norm, _ := opt.Step(dev, step, 0.1)
 			if rank.Index == 0 {
 				norms = append(norms, norm.F32()[0])
 			}

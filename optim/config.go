@@ -28,6 +28,8 @@ type Config struct {
 	// Replicated: every data-parallel rank has all masters and moments of its weights and updates them by itself, from gradients that are
 	// all-reduced. Otherwise each has a shard of them.
 	Replicated bool `json:"replicated"`
+
+	LossScale LossScaleConfig `json:"loss_scale"` // fp16
 }
 
 // Validate reports the first field that cannot be.
@@ -62,5 +64,5 @@ func (c Config) Validate() error {
 	case !(c.Clip >= 0):
 		return bad("clip", c.Clip, "0 (no clipping) or more")
 	}
-	return nil
+	return c.LossScale.validate()
 }

@@ -110,7 +110,12 @@ func TestValidate(t *testing.T) {
 		"optim.beta2":     {func(c *Config) { c.Beta2 = 1 }, func(c *Config) { c.Beta2 = nan }},
 		"optim.eps":       {func(c *Config) { c.Eps = 0 }, func(c *Config) { c.Eps = nan }},
 		"optim.weight":    {func(c *Config) { c.Weight = -1 }, func(c *Config) { c.Weight = nan }},
-		"optim.clip":      {func(c *Config) { c.Clip = -1 }, func(c *Config) { c.Clip = nan }},
+		"optim.loss_scale.initial": {func(c *Config) { c.LossScale.Initial = 0 }, func(c *Config) { c.LossScale.Initial = -2 }, func(c *Config) { c.LossScale.Initial = 1000 },
+			func(c *Config) { c.LossScale.Initial = 0x1p127 }, func(c *Config) { c.LossScale.Initial = 0x1p-127 }, func(c *Config) { c.LossScale.Initial = nan }, func(c *Config) { c.LossScale.Initial = inf }},
+		"optim.loss_scale.min":             {func(c *Config) { c.LossScale.Min = 1 << 17 }, func(c *Config) { c.LossScale.Min = 3 }},
+		"optim.loss_scale.growth_interval": {func(c *Config) { c.LossScale.GrowthInterval = 0 }, func(c *Config) { c.LossScale.GrowthInterval = 1 << 31 }},
+		"optim.loss_scale.hysteresis":      {func(c *Config) { c.LossScale.Hysteresis = 0 }},
+		"optim.clip":                       {func(c *Config) { c.Clip = -1 }, func(c *Config) { c.Clip = nan }},
 	} {
 		for _, change := range values {
 			c := base

@@ -84,7 +84,7 @@ func over(t *testing.T, c Config, f lowp.Format, ranks, bucket, steps int) (upda
 			for i, p := range ps {
 				gradient(p, i, r.Index, step)
 			}
-			norm := d.Step(dev, step, c.LR)
+			norm, _ := d.Step(dev, step, c.LR)
 			if r.Index == 0 {
 				norms[step-1] = norm.Value(0)
 			}

@@ -117,7 +117,8 @@ func train(t *testing.T, l parallel.Layout, build building, fill filling, middle
 				fill(dev, r, by[i], p, step)
 			}
 			dev.At(step, 0, device.Opt)
-			out.norms[r.Index] = append(out.norms[r.Index], opt.Step(dev, step, 0.01).Bits(0))
+			norm, _ := opt.Step(dev, step, 0.01)
+			out.norms[r.Index] = append(out.norms[r.Index], norm.Bits(0))
 		}
 		out.params[r.Index], out.opts[r.Index] = mine, opt
 		return dev.Err()

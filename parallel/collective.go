@@ -29,7 +29,7 @@ type adder map[lowp.Format]*device.Kernel
 func adding(k device.Kernel, partial bool) adder {
 	a := adder{}
 	k.Out = device.Names("y")
-	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16} {
+	for _, f := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16} {
 		acc := "/" + f.String()
 		fixed := acc
 		if partial {

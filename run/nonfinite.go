@@ -10,11 +10,15 @@ import (
 	"firstbit/train"
 )
 
-// nonFinite is the first step after which a metric or a state is NaN or infinite, and which of them; 0: there is none.
+// nonFinite is the first step after which a metric or a state is NaN or infinite, and which of them; 0: there is none. A step that fp16 skipped has
+// such numbers, and leaves none in the state.
 func (o *Outcome) nonFinite() (step int, what string) {
 	for _, s := range o.Steps {
 		if s.NonFinite != "" {
 			return s.Step, s.NonFinite
+		}
+		if s.Skipped {
+			continue
 		}
 		for _, m := range s.Metrics {
 			if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
@@ -36,12 +40,23 @@ func (j *job) reportNonFinite(o *Outcome) error {
 		o.NonFinite += "; the run cannot be replayed to find the Call, because its schedule is real"
 		return nil
 	}
-	found, err := j.findNonFinite(step, o.NonFinite)
+	found, err := j.findNonFinite(step, o)
 	if found == "" {
 		found = o.NonFinite + "; no Call wrote it"
 	}
 	o.NonFinite = found
 	return err
+}
+
+// skipped are the steps that fp16 skipped and that left nothing infinite behind.
+func (o *Outcome) skipped() map[int]bool {
+	steps := map[int]bool{}
+	for _, s := range o.Steps {
+		if s.Skipped && s.NonFinite == "" {
+			steps[s.Step] = true
+		}
+	}
+	return steps
 }
 
 // nonFiniteCall is the first Call of a rank that wrote a NaN or an infinity.
@@ -54,8 +69,8 @@ type nonFiniteCall struct {
 // findNonFinite replays the run up to a step and names the first Call that wrote a NaN or an
 // infinity; empty: none, a fault wrote it to memory. Looking at every output of every run would cost a pass over memory; a replay costs
 // nothing until it is needed, and is the same run.
-func (j *job) findNonFinite(until int, what string) (string, error) {
-	s := *j.Spec
+func (j *job) findNonFinite(until int, o *Outcome) (string, error) {
+	s, skipped := *j.Spec, o.skipped()
 	s.Trace, s.Save, s.Export, s.Hooks, s.Until = trace.Options{}, Save{}, "", Hooks{}, until
 	found := make([]nonFiniteCall, s.Layout.World())
 	replay := *j
@@ -63,7 +78,7 @@ func (j *job) findNonFinite(until int, what string) (string, error) {
 		return func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				next(c)
-				if found[rank].text != "" {
+				if found[rank].text != "" || skipped[c.ID.Step] {
 					return
 				}
 				if text := nonFiniteOut(c); text != "" {
@@ -73,7 +88,7 @@ func (j *job) findNonFinite(until int, what string) (string, error) {
 		}
 	}
 	if _, err := replay.run(); errors.As(err, new(*Interrupted)) {
-		return fmt.Sprintf("%s; the search for the Call that wrote it was interrupted", what), nil
+		return fmt.Sprintf("%s; the search for the Call that wrote it was interrupted", o.NonFinite), nil
 	} else if err != nil {
 		return "", err
 	}

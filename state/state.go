@@ -22,6 +22,7 @@ const (
 	RandomStream Role = "random-stream" // the state of a random number generator
 	Iterator     Role = "iterator"      // how many samples the data iterator has given
 	Position     Role = "position"      // in the schedule of the learning rate: how many steps were taken
+	LossScale    Role = "loss-scale"    // of fp16: the scale, and what decides when it moves
 	Counter      Role = "counter"       // of steps, or of updates
 )
 

@@ -22,9 +22,9 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 	_, quantised := schemes[c.Precision]
 	switch {
 	case quantised:
-		return bad("precision", c.Precision, "fp32 or bf16", "a tensor's amax, its history, blocks of tokens and what is mixed over them depend on which tokens a rank has")
+		return bad("precision", c.Precision, "fp32, bf16 or fp16", "a tensor's amax, its history, blocks of tokens and what is mixed over them depend on which tokens a rank has")
 	case c.Precision == "fp64":
-		return bad("precision", c.Precision, "fp32 or bf16", "sums of squares are exact in float64 only for fp32")
+		return bad("precision", c.Precision, "fp32, bf16 or fp16", "sums of squares are exact in float64 only for fp32")
 	case !powerOfTwo(l.DP):
 		return bad("layout dp", number(l.DP), "a power of two", "a rank's sequences must be a whole subtree")
 	case !powerOfTwo(share) || share > device.Segments:

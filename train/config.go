@@ -24,7 +24,7 @@ type Config struct {
 	Batch     int          `json:"batch"`     // sequences of a microbatch
 	Micro     int          `json:"micro"`     // microbatches of a step
 	Seq       int          `json:"seq"`       // tokens of a sequence
-	Precision string       `json:"precision"` // fp32, bf16, fp64 for references, or bf16 with linear layers in fp8, mxfp8 or nvfp4
+	Precision string       `json:"precision"` // fp32, bf16, fp16 with a scaled loss, fp64 for references, or bf16 with linear layers in fp8, mxfp8 or nvfp4
 	Quant     Quant        `json:"quant"`
 	Data      string       `json:"data"`    // a text file, folder or token file; empty: the embedded corpus
 	Streams   string       `json:"streams"` // of dropout and jitter: rank, a rank's own, or indexed by tokens; empty: indexed if canonical, else rank
@@ -43,7 +43,10 @@ type Cluster struct {
 }
 
 // Precisions are the values of Config.Precision.
-var Precisions = []string{"fp32", "bf16", "fp64", "fp8", "mxfp8", "nvfp4"}
+var Precisions = []string{"fp32", "bf16", "fp16", "fp64", "fp8", "mxfp8", "nvfp4"}
+
+// scaledPrecision is the one whose loss is scaled.
+const scaledPrecision = "fp16"
 
 // StreamModes are the values of Config.Streams besides the empty one.
 var StreamModes = []string{"rank", "indexed"}
@@ -69,6 +72,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.Quant.validate(c.Precision); err != nil {
 		return err
+	}
+	if c.Precision != scaledPrecision && c.Optim.LossScale != optim.DefaultLossScale {
+		return fmt.Errorf("optim.loss_scale: %+v: must be as it is with precision %s: only %s has one", c.Optim.LossScale, c.Precision, scaledPrecision)
 	}
 	if c.Streams != "" && !slices.Contains(StreamModes, c.Streams) {
 		return fmt.Errorf("streams: %q: %s, or empty for the recipe's", c.Streams, spell.OneOf(c.Streams, StreamModes))

@@ -76,6 +76,9 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	}
 	t.schedule = optim.NewSchedule(c.Optim, c.Steps)
 	t.Optim = optim.New(c.Optim, w.Params(), rank, c.Cluster.Bucket, canonical)
+	if c.Precision == scaledPrecision {
+		t.Optim.Scale = optim.NewLossScale(c.Optim.LossScale)
+	}
 	if c.Cluster.Overlap {
 		t.Optim.Early(dev)
 	}
@@ -130,12 +133,15 @@ func (t *Trainer) Step() Result {
 	}
 	t.Optim.Begin(t.Micro)
 	t.losses.order = t.losses.order[:0]
+	t.scaleLoss()
 	t.pipeline()
 	t.dev.At(t.step, 0, device.Opt)
-	t.updates++
-	norm := t.Optim.Step(t.dev, t.updates, t.schedule.Rate())
-	t.schedule.Advance(t.dev)
-	for _, r := range t.Routers() {
+	norm, taken := t.Optim.Step(t.dev, t.updates+1, t.schedule.Rate())
+	if taken {
+		t.updates++
+		t.schedule.Advance(t.dev)
+	}
+	for _, r := range t.Routers() { // after a step that is skipped too, as in Megatron
 		if r.BiasRate > 0 && !r.Shared {
 			at := t.dev.In(r.Scope)
 			t.rank.Stage().SumCounts(at, "tokens.sum", r.Tokens)
@@ -146,8 +152,16 @@ func (t *Trainer) Step() Result {
 	t.quantise(true)
 	t.consumed += int64(t.Batch * t.Microbatches())
 	r := t.metrics(norm)
-	r.NonFinite = t.nonFinite()
+	r.NonFinite, r.Skipped = t.nonFinite(), !taken
 	return r
+}
+
+// scaleLoss begins a step with the gradient of its loss.
+func (t *Trainer) scaleLoss() {
+	if s := t.Optim.Scale; s != nil {
+		t.dev.At(t.step, 0, device.Fwd)
+		t.losses.grad = s.Gradient(t.dev)
+	}
 }
 
 // Microbatches is the number of microbatches of a step, on all data-parallel ranks together.
@@ -170,4 +184,5 @@ type Result struct {
 	State   string // fingerprint of the whole state after the step; empty unless asked for
 
 	NonFinite string // the first of the rank's states that holds a NaN or an infinity; empty: none does
+	Skipped   bool   // a gradient was NaN or infinite, and fp16 skips such a step
 }

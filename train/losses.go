@@ -18,6 +18,15 @@ type losses struct {
 	order []int            // the microbatches of the step, as they came
 	parts []*device.Tensor // the elements of all
 	all   *device.Tensor
+	grad  *device.Tensor // of the step's loss; nil: it is one
+}
+
+// gradient is that with which the step's backwards begin.
+func (l *losses) gradient() float64 {
+	if l.grad == nil {
+		return 1
+	}
+	return l.grad.Value(0)
 }
 
 var (
@@ -142,11 +151,15 @@ func (c Config) MetricNames() []string {
 	if depths > 0 {
 		names = append(names, "mtp_loss")
 	}
-	return append(names, "grad_norm")
+	names = append(names, "grad_norm")
+	if c.Precision == scaledPrecision {
+		names = append(names, "loss_scale", "found_inf")
+	}
+	return names
 }
 
 // metrics makes the step's numbers and shows each as a metric record: the loss, its parts as they
-// enter it, and the norm of the gradients.
+// enter it, the norm of the gradients, and of a scaled loss the scale that the step had and whether a gradient overflowed.
 func (t *Trainer) metrics(norm *device.Tensor) Result {
 	dev, f := t.dev.In("metrics"), norm.Format
 	all := t.sumLosses(dev)
@@ -172,6 +185,9 @@ func (t *Trainer) metrics(norm *device.Tensor) Result {
 		r.Metrics = append(r.Metrics, t.metric(names[i], p))
 	}
 	r.Metrics = append(r.Metrics, t.metric("grad_norm", norm))
+	if s := t.Optim.Scale; s != nil {
+		r.Metrics = append(r.Metrics, t.metric("loss_scale", t.losses.grad), t.metric("found_inf", s.Found))
+	}
 	if t.Digest {
 		r.State = t.stateDigest()
 	}

@@ -131,7 +131,8 @@ func (t *Trainer) backward(i, micro int) {
 	lane := t.pieces[i].leave(micro)
 	m, dev := t.pieces[i].lanes[lane], t.dev.Lane(lane)
 	dev.At(t.step, micro, device.Bwd)
-	dx := m.BackwardFrom(dev, t.receive(dev, m, m.Index+1), 1/float64(t.Tokens()), 1/float64(t.Microbatches()))
+	grad := t.losses.gradient()
+	dx := m.BackwardFrom(dev, t.receive(dev, m, m.Index+1), grad/float64(t.Tokens()), grad/float64(t.Microbatches()))
 	if dx != nil {
 		t.send(dev, m.Index-1, dx)
 	}

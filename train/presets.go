@@ -42,7 +42,7 @@ func base() Config {
 			MoE: moe.Config{Experts: 8, TopK: 2, Hidden: 64, SharedHidden: 32, Router: "sigmoid", RouterDtype: "fp32",
 				Scaling: 2.5, AuxCoeff: 1e-2, ZCoeff: 1e-3, BiasRate: 1e-3, TileM: 16, TileN: 16, TileSub: 4},
 		},
-		Optim:   optim.Config{LR: 5e-3, MinLR: 5e-4, Warmup: 5, Decay: "cosine", Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Weight: 0.1, Clip: 1, WSDDecay: "linear"},
+		Optim:   optim.Config{LR: 5e-3, MinLR: 5e-4, Warmup: 5, Decay: "cosine", Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Weight: 0.1, Clip: 1, WSDDecay: "linear", LossScale: optim.DefaultLossScale},
 		Cluster: Cluster{RanksPerNode: 4, Bucket: 1 << 14},
 	}
 }

@@ -258,13 +258,13 @@ func TestHighPrecisionLayers(t *testing.T) {
 
 func TestQuantisationIsChecked(t *testing.T) {
 	for text, set := range map[string][]string{
-		`quant.scaling: "late": must be one of current, delayed`:                                         {"precision=fp8", "quant.scaling=late"},
-		`quant.rule: "down": must be one of up, floor`:                                                   {"precision=mxfp8", "quant.rule=down"},
-		`quant.history: 0: must be from 1 to 65536`:                                                      {"precision=fp8", "quant.history=0"},
-		`quant.scaling: "delayed": must be current with precision mxfp8`:                                 {"precision=mxfp8", "quant.scaling=delayed"},
-		`quant.rule: "floor": must be up with precision fp8`:                                             {"precision=fp8", "quant.rule=floor"},
-		`quant.high: [""]: must be GLOBs of weights' names`:                                              {"precision=fp8", `quant.high=[""]`},
-		`precision: "fp4": did you mean fp8 or fp64? must be one of fp32, bf16, fp64, fp8, mxfp8, nvfp4`: {"precision=fp4"},
+		`quant.scaling: "late": must be one of current, delayed`:                                               {"precision=fp8", "quant.scaling=late"},
+		`quant.rule: "down": must be one of up, floor`:                                                         {"precision=mxfp8", "quant.rule=down"},
+		`quant.history: 0: must be from 1 to 65536`:                                                            {"precision=fp8", "quant.history=0"},
+		`quant.scaling: "delayed": must be current with precision mxfp8`:                                       {"precision=mxfp8", "quant.scaling=delayed"},
+		`quant.rule: "floor": must be up with precision fp8`:                                                   {"precision=fp8", "quant.rule=floor"},
+		`quant.high: [""]: must be GLOBs of weights' names`:                                                    {"precision=fp8", `quant.high=[""]`},
+		`precision: "fp4": did you mean fp8 or fp64? must be one of fp32, bf16, fp16, fp64, fp8, mxfp8, nvfp4`: {"precision=fp4"},
 	} {
 		c := Tiny()
 		for _, s := range set {
@@ -278,6 +278,6 @@ func TestQuantisationIsChecked(t *testing.T) {
 	require.EqualError(t, err, `quant.high: "*.atn.*": names no weight of a linear layer`)
 	for _, p := range []string{"fp8", "mxfp8", "nvfp4"} {
 		err := recipeOf(p).CheckCanonical(parallel.Layout{})
-		require.ErrorContains(t, err, "precision: "+p+": must be fp32 or bf16 with recipe canonical: a tensor's amax")
+		require.ErrorContains(t, err, "precision: "+p+": must be fp32, bf16 or fp16 with recipe canonical: a tensor's amax")
 	}
 }

@@ -116,7 +116,7 @@ func named(err error) bool {
 	return ok
 }
 
-// What passes validation runs a step, with finite numbers and the same bits with and without recomputation; what does not is
+// What passes validation runs a step, with finite numbers unless fp16 skips it, and the same bits with and without recomputation; what does not is
 // refused by the name of a field. Nothing panics. Every kind of layer and option takes part.
 func TestAnyConfigRunsOrIsRefused(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 5))
@@ -139,17 +139,20 @@ func TestAnyConfigRunsOrIsRefused(t *testing.T) {
 		require.NoError(t, err, "%s", text)
 		ran++
 		for _, m := range result.Metrics {
-			require.False(t, math.IsNaN(m.Value) || math.IsInf(m.Value, 0), "%s is %v: %s", m.Name, m.Value, text)
+			require.False(t, !result.Skipped && (math.IsNaN(m.Value) || math.IsInf(m.Value, 0)), "%s is %v: %s", m.Name, m.Value, text)
 		}
 		other := c
 		other.Model.Recompute = !c.Model.Recompute
 		again, err := step(other)
 		require.NoError(t, err)
-		require.Equal(t, result, again, "%s", text)
-		count(seen, c)
+		require.Equal(t, fmt.Sprint(result), fmt.Sprint(again), "%s", text) // as text, in which NaN is itself
+		if count(seen, c); result.Skipped {
+			require.Equal(t, scaledPrecision, c.Precision)
+			seen["skipped"]++
+		}
 	}
 	t.Logf("%d ran, %d refused: %v", ran, refused, seen)
-	for _, what := range []string{"M", "*", "-", "E", "/", "groups", "latent", "dropout", "jitter", "indexed", "recompute", "tied", "repeated", "fp32", "bf16", "fp64",
+	for _, what := range []string{"M", "*", "-", "E", "/", "groups", "latent", "dropout", "jitter", "indexed", "recompute", "tied", "repeated", "fp32", "bf16", "fp16", "skipped", "fp64",
 		"fp8", "mxfp8", "nvfp4", "delayed", "floor",
 		"sigmoid", "softmax", "softmax_topk", "by sequence"} {
 		require.Positive(t, seen[what], what)

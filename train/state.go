@@ -102,6 +102,11 @@ func (t *Trainer) lastingStates() (all []device.Held) {
 		add(state.Item{Name: name, Role: r, Place: state.Place{Whole: x.Shape()}}, x)
 	}
 	run(ratePositionState, state.Position, t.schedule.Position)
+	if s := t.Optim.Scale; s != nil {
+		run("loss_scale.scale", state.LossScale, s.Scale)
+		run("loss_scale.growth_tracker", state.LossScale, s.Growth)
+		run("loss_scale.hysteresis_tracker", state.LossScale, s.Hysteresis)
+	}
 	return all
 }
 

@@ -27,7 +27,7 @@ var (
 	MatrixLayouts = []string{"dp=8", "tp=4", "tp=8", "ep=2", "tp=2,ep=2", "tp=2,ep=4", "dp=8,ep=4", "pp=2", "pp=4", "tp=2,pp=2",
 		"pp=2,vpp=2", "cp=2", "tp=2,cp=2", "dp=2,tp=2,pp=2,ep=2"}
 	matrixPatterns   = []string{"*-*-*-*-", "M-M-M-M-", "M*EM*EM*/*E"}
-	matrixPrecisions = []string{"fp32", "bf16"}
+	matrixPrecisions = []string{"fp32", "bf16", "fp16"}
 )
 
 const (

@@ -40,7 +40,7 @@ type resumeCell struct {
 // The cells of Resume: every layout in every precision, of models that between them have every kind of state.
 var (
 	resumeLayouts    = []string{"dp=1", "dp=4", "tp=2,pp=2,ep=2", "pp=2,vpp=2"}
-	resumePrecisions = []string{"fp32", "bf16", "fp8", "mxfp8", "nvfp4"}
+	resumePrecisions = []string{"fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"}
 )
 
 func resumeCells() (cells []resumeCell) {
