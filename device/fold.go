@@ -1,9 +1,11 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 
 	"firstbit/kernel"
+	"firstbit/lowp"
 	"firstbit/reduce"
 )
 
@@ -11,8 +13,18 @@ import (
 // n leaves is reported by Device.Err, and the sum runs in sequence.
 func (c *Call) Fold(name string, n int) kernel.Fold {
 	r := c.Plan.Reduction(name)
+	if r.MMA != "" {
+		c.dev.misfit(c, r, errNoProducts)
+	}
+	return c.fold(name, r, n)
+}
+
+var errNoProducts = errors.New("is no sum of products of two tensors, which is what tensor cores add up")
+
+// fold is a reduction resolved for n leaves.
+func (c *Call) fold(name string, r reduce.Reduction, n int) kernel.Fold {
 	if n > 0 && !r.Order.Fits(n) {
-		c.dev.misfit(c, r, n)
+		c.dev.misfit(c, r, r.Order.Check(n))
 		r.Order = reduce.Seq
 	}
 	if !r.Order.Concrete() {
@@ -21,25 +33,53 @@ func (c *Call) Fold(name string, n int) kernel.Fold {
 	return kernel.Fold{Program: r.Order.Program(n), Acc: r.Acc, FMA: r.FMA}
 }
 
+// Operands are the formats of two inputs that meet as they are.
+func (c *Call) Operands(a, b string) lowp.Operands {
+	return lowp.Operands{A: c.Input(a).Format, B: c.Input(b).Format}
+}
+
+// Products is Fold for n products of elements in these formats, which a plan may have added up by tensor cores. Those of fp64, a width
+// that exists for references, are added one by one.
+func (c *Call) Products(name string, n int, o lowp.Operands) kernel.Fold {
+	r := c.Plan.Reduction(name)
+	f := c.fold(name, r, n)
+	if r.MMA == "" || o.A == lowp.FP64 {
+		return f
+	}
+	mma, err := lowp.MMAOf(r.MMA, o, r.Acc)
+	if err == nil && mma.Block > 0 && !f.Blocks(mma.Block) {
+		err = fmt.Errorf("cuts blocks of %d products under one scale: its chains must begin where blocks do, and run along them", mma.Block)
+	}
+	if err != nil {
+		c.dev.misfit(c, r, err)
+		return f
+	}
+	f.MMA = mma
+	return f
+}
+
 // FoldAt is Fold for a place in a message: where an order depends on that, it is resolved.
 func (c *Call) FoldAt(name string, n int, at reduce.Context) kernel.Fold {
 	r := c.Plan.Reduction(name)
+	if r.MMA != "" {
+		c.dev.misfit(c, r, errNoProducts)
+	}
 	at.Arrival = func(n int) []int { return c.Arrival(name, n) }
 	if r.Order.Kind() != "given" || r.Order.Fits(n) {
 		r.Order = r.Order.Resolve(at, n)
 	}
 	if !r.Order.Fits(n) {
-		c.dev.misfit(c, r, n)
+		c.dev.misfit(c, r, r.Order.Check(n))
 		r.Order = reduce.Seq
 	}
 	return kernel.Fold{Program: r.Order.Program(n), Acc: r.Acc, FMA: r.FMA}
 }
 
-// misfit keeps the first order that is not one for the sum it was set for: kernels have no errors, and
-// only they know how many leaves there are.
-func (r *rank) misfit(c *Call, sum reduce.Reduction, n int) {
+// misfit keeps the first reduction that cannot be what the Call has to add: kernels have no errors, and
+// only they know how many leaves there are, and of what.
+func (r *rank) misfit(c *Call, sum reduce.Reduction, err error) {
 	if r.err == nil {
-		r.err = fmt.Errorf("plan for %s (%s): %.80s: %w", c.ID.Path, c.Kernel.Name, sum, sum.Order.Check(n))
+		r.err = fmt.Errorf("plan for %s (%s): %.80s: %w", c.ID.Path, c.Kernel.Name, sum, err)
 	}
 }
 

@@ -22,11 +22,21 @@ func (s Scales) at(i, block int) float32 { return s.Data[i/s.Rows*s.Row+block*s.
 // Reduces: k, by f, whose chains begin where blocks do.
 func MatMulScaled(c []float32, ldc int, a, b Mat[float32], sa, sb Scales, m, n, k int, f Fold) {
 	if f.N != k || f.MMA == nil || f.MMA.Block == 0 {
-		panic("kernel: MatMulScaled's fold is of another length than k, or multiplies with no scales")
+		panic("kernel: MatMulScaled's fold is of another length than k, or is none of sums with scales")
 	}
 	t := fusedPool.Get().(*fused)
 	t.sa, t.sb = sa, sb
 	t.multiply(c, ldc, a, b, m, n, k, f)
+}
+
+// Blocks tells whether every chain of the fold begins where a block of so many leaves does, and runs along it.
+func (f Fold) Blocks(size int) bool {
+	for _, s := range f.Steps {
+		if !s.Join && (s.Start%size != 0 || s.Stride != 1 && s.Count > 1) {
+			return false
+		}
+	}
+	return f.Perm == nil
 }
 
 // fused is one product under way whose chains are those of a tensor core's instructions: each adds the next Terms products to what the

@@ -3,6 +3,7 @@ package lowp
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"firstbit/spell"
 )
@@ -140,8 +141,41 @@ func CheckArch(arch string) error {
 	return fmt.Errorf("architecture %q: %s", arch, spell.OneOf(arch, MMAArchs))
 }
 
+// mmaKey is what MMAOf is asked for.
+type mmaKey struct {
+	arch string
+	Operands
+	out Format
+}
+
+// made keeps what MMAOf has made, since every product of every step asks.
+var made struct {
+	sync.RWMutex
+	of map[mmaKey]*MMA
+}
+
 // MMAOf is the fused sum of an architecture for these operands, its accumulator in out.
 func MMAOf(arch string, o Operands, out Format) (*MMA, error) {
+	key := mmaKey{arch, o, out}
+	made.RLock()
+	m := made.of[key]
+	made.RUnlock()
+	if m != nil {
+		return m, nil
+	}
+	m, err := makeMMA(arch, o, out)
+	if err == nil {
+		made.Lock()
+		defer made.Unlock()
+		if made.of == nil {
+			made.of = map[mmaKey]*MMA{}
+		}
+		made.of[key] = m
+	}
+	return m, err
+}
+
+func makeMMA(arch string, o Operands, out Format) (*MMA, error) {
 	if err := CheckArch(arch); err != nil {
 		return nil, err
 	}

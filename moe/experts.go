@@ -165,14 +165,15 @@ func runGroupedNT[T libm.Float](c *device.Call) { runGrouped[T](c, true) }
 func runGrouped[T libm.Float](c *device.Call, transposed bool) {
 	k, n := c.Input("x").Cols(), c.Output("y").Cols()
 	groupedMatMul(device.Out[T](c, "y"), device.In[T](c, "x"), device.In[T](c, "w"),
-		c.Input("offsets").I32(), k, n, transposed, c.Fold("k", k))
+		c.Input("offsets").I32(), k, n, transposed, c.Products("k", k, c.Operands("x", "w")))
 }
 
 func runGroupedWeight[T libm.Float](c *device.Call) {
 	x, dy, offsets, order := c.Input("x"), c.Input("dy"), c.Input("offsets").I32(), c.Input("order")
 	m, n, dw := x.Cols(), dy.Cols(), device.Out[T](c, "dw")
+	rows := rowsOf(c)
 	if c.Plan.Choice("cut") == "present" {
-		groupedMatMulWeight(dw, device.Data[T](x), device.Data[T](dy), offsets, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
+		groupedMatMulWeight(dw, device.Data[T](x), device.Data[T](dy), offsets, m, n, rows)
 		return
 	}
 	token := make([]int32, x.Rows()) // of each row
@@ -186,21 +187,26 @@ func runGroupedWeight[T libm.Float](c *device.Call) {
 			token[r] = order.I32()[r] / int32(k)
 		}
 	}
-	groupedMatMulWeightAll(dw, device.Data[T](x), device.Data[T](dy), offsets, token, m, n, c.Fold("rows", len(token)/k))
+	groupedMatMulWeightAll(dw, device.Data[T](x), device.Data[T](dy), offsets, token, m, n, rows(len(token)/k))
+}
+
+// rowsOf is the order of a weight's gradient, for any number of rows.
+func rowsOf(c *device.Call) func(n int) kernel.Fold {
+	return func(n int) kernel.Fold { return c.Products("rows", n, c.Operands("x", "dy")) }
 }
 
 // runGroupedWeightSource is the gradient from the rows of one source, of each expert a run of its own.
 func runGroupedWeightSource[T libm.Float](c *device.Call) {
 	x, dy, dw := device.In[T](c, "x"), device.In[T](c, "dy"), device.Out[T](c, "dw")
 	m, n, bounds, token := c.Input("x").Cols(), c.Input("dy").Cols(), c.Input("bounds").I32(), c.Input("tokens").I32()
-	source, sources := int(c.Scalar("source")), int(c.Scalar("sources"))
+	source, sources, rows := int(c.Scalar("source")), int(c.Scalar("sources")), rowsOf(c)
 	for e := range c.Output("dw").Dim(0) {
 		run := bounds[e*sources+source:][:2]
 		if c.Plan.Choice("cut") == "present" {
-			groupedMatMulWeight(dw[e*m*n:][:m*n], x, dy, run, m, n, func(n int) kernel.Fold { return c.Fold("rows", n) })
+			groupedMatMulWeight(dw[e*m*n:][:m*n], x, dy, run, m, n, rows)
 			continue
 		}
-		groupedMatMulWeightAll(dw[e*m*n:][:m*n], x, dy, run, token, m, n, c.Fold("rows", int(c.Scalar("leaves"))))
+		groupedMatMulWeightAll(dw[e*m*n:][:m*n], x, dy, run, token, m, n, rows(int(c.Scalar("leaves"))))
 	}
 }
 
@@ -215,7 +221,7 @@ func runGroupedDProb[T libm.Float](c *device.Call) {
 	dh, dprob := device.Out[T](c, "dx"), device.Out[T](c, "dprob")
 	f, d := h.Cols(), dy.Cols()
 	// dh first holds the product; the epilogue replaces each element after its last use.
-	groupedMatMul(dh, device.Data[T](dy), device.Data[T](w2), offsets, d, f, true, c.Fold("k", d))
+	groupedMatMul(dh, device.Data[T](dy), device.Data[T](w2), offsets, d, f, true, c.Products("k", d, c.Operands("dy", "w2")))
 	dprobEpilogue(c, dprob, dh, h, prob, offsets, f)
 }
 

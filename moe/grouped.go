@@ -187,7 +187,7 @@ func groupedMatMulWeightAll[T libm.Float](dw, x, dy []T, offsets, token []int32,
 				px, pdy = packRows(px, x, rows, m), packRows(pdy, dy, rows, n)
 				a, b = px, pdy
 			}
-			chain := kernel.Fold{Program: reduce.Seq.Program(k), Acc: f.Acc, FMA: f.FMA}
+			chain := kernel.Fold{Program: reduce.Seq.Program(k), Acc: f.Acc, FMA: f.FMA, MMA: f.MMA}
 			kernel.MatMul(acc, n, kernel.RowMajor(a[:k*m], m).T(), kernel.RowMajor(b[:k*n], n), m, n, k, chain)
 		})
 	}

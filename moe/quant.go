@@ -62,24 +62,62 @@ func runQuantGrouped(c *device.Call, out, x, w string, transposed bool) {
 		way = quant.AlongRows
 	}
 	offsets := c.Input("offsets").I32()
-	a, b := quant.Unpack(c, x, quant.AlongRows, nil), quant.Unpack(c, w, way|quant.OfWeight, nil)
-	defer a.Release()
-	defer b.Release()
 	y, k, n := c.Output(out).F32(), c.Input(x).Cols(), c.Output(out).Cols()
-	groupedMatMul(y, a.F32, b.F32, offsets, k, n, transposed, c.Fold("k", k))
+	fold := c.Products("k", k, quant.Operands(c, x, w))
+	if quant.Scaled(fold) {
+		groupedScaled(c, y, x, w, way|quant.OfWeight, offsets, k, n, fold)
+	} else {
+		a, b := quant.Unpack(c, x, quant.AlongRows, nil), quant.Unpack(c, w, way|quant.OfWeight, nil)
+		defer a.Release()
+		defer b.Release()
+		groupedMatMul(y, a.F32, b.F32, offsets, k, n, transposed, fold)
+	}
 	for e := range len(offsets) - 1 {
 		quant.Rescale(c, y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, e)
 	}
 }
 
+// groupedScaled is groupedMatMul on codes and scales.
+func groupedScaled(c *device.Call, y []float32, x, w string, way quant.Along, offsets []int32, k, n int, fold kernel.Fold) {
+	codes, weights := c.Input(x).F32(), c.Input(w).F32()
+	for e := range len(offsets) - 1 {
+		lo, hi := int(offsets[e]), int(offsets[e+1])
+		if lo == hi {
+			continue
+		}
+		we := kernel.RowMajor(weights[e*k*n:][:k*n], n)
+		if way&quant.AlongColumns == 0 {
+			we = kernel.RowMajor(weights[e*k*n:][:k*n], k).T()
+		}
+		kernel.MatMulScaled(y[lo*n:hi*n], n, kernel.RowMajor(codes[lo*k:hi*k], k), we,
+			quant.Scales(c, x, quant.AlongRows, offsets, e), quant.Scales(c, w, way, nil, e), hi-lo, n, k, fold)
+	}
+}
+
 func runQuantWeight(c *device.Call) {
-	offsets := c.Input("offsets").I32()
-	a, b := quant.Unpack(c, "x", quant.AlongColumns, offsets), quant.Unpack(c, "dy", quant.AlongColumns, offsets)
-	defer a.Release()
-	defer b.Release()
-	dw := c.Output("dw").F32()
-	groupedMatMulWeight(dw, a.F32, b.F32, offsets, c.Input("x").Cols(), c.Input("dy").Cols(), func(n int) kernel.Fold { return c.Fold("rows", n) })
+	offsets, dw := c.Input("offsets").I32(), c.Output("dw").F32()
+	rows := func(n int) kernel.Fold { return c.Products("rows", n, quant.Operands(c, "x", "dy")) }
+	if quant.Scaled(rows(0)) {
+		groupedScaledWeight(c, dw, offsets, rows)
+	} else {
+		a, b := quant.Unpack(c, "x", quant.AlongColumns, offsets), quant.Unpack(c, "dy", quant.AlongColumns, offsets)
+		defer a.Release()
+		defer b.Release()
+		groupedMatMulWeight(dw, a.F32, b.F32, offsets, c.Input("x").Cols(), c.Input("dy").Cols(), rows)
+	}
 	quant.Rescale(c, dw, "x", "dy", 0)
+}
+
+// groupedScaledWeight is groupedMatMulWeight on codes and scales.
+func groupedScaledWeight(c *device.Call, dw []float32, offsets []int32, rows func(n int) kernel.Fold) {
+	x, dy := c.Input("x"), c.Input("dy")
+	m, n := x.Cols(), dy.Cols()
+	for e := range len(offsets) - 1 {
+		lo, hi := int(offsets[e]), int(offsets[e+1])
+		a, b := kernel.RowMajor(x.F32()[lo*m:hi*m], m).T(), kernel.RowMajor(dy.F32()[lo*n:hi*n], n)
+		kernel.MatMulScaled(dw[e*m*n:][:m*n], n, a, b,
+			quant.Scales(c, "x", quant.AlongColumns, offsets, e), quant.Scales(c, "dy", quant.AlongColumns, offsets, e), m, n, hi-lo, rows(hi-lo))
+	}
 }
 
 // readGradient declares what the kernel reads that takes dy to dh and dprob.

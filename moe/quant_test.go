@@ -11,6 +11,7 @@ import (
 	"firstbit/lowp"
 	"firstbit/nn"
 	"firstbit/quant"
+	"firstbit/reduce"
 )
 
 // grouped is experts with rows, and what a pass through them made.
@@ -124,5 +125,42 @@ func TestQuantisedExpertsAreLinearLayers(t *testing.T) {
 				require.NotEqual(t, want[:quantWidth], g.x.W2.Grad.F32()[(e+3)%4*n:][:quantWidth], "negative control")
 			}
 		}
+	}
+}
+
+// On tensor cores that multiply with the scales themselves, products of quantised experts differ in their last bits alone: codes and scales
+// meet as they do where scales are multiplied in first. Experts' rows and widths are no whole blocks.
+func TestQuantisedExpertsOnTensorCores(t *testing.T) {
+	set := 0
+	onTensorCores := func(next device.Runner) device.Runner {
+		return func(c *device.Call) {
+			for _, name := range []string{"k", "rows"} {
+				if c.Plan.Has(name) {
+					c.Plan, _ = c.Plan.With(reduce.PlanOf(reduce.Reduction{Name: name, MMA: "blackwell"}))
+					set++
+				}
+			}
+			next(c)
+		}
+	}
+	for _, r := range []quant.Recipe{{Scheme: quant.FP8}, {Scheme: quant.MXFP8}, {Scheme: quant.NVFP4}} {
+		set = 0
+		plain, dev := runGroupedOn(device.New(device.Options{}), &r), device.New(device.Options{}, onTensorCores)
+		g := runGroupedOn(dev, &r)
+		require.NoError(t, dev.Err())
+		differ := 0
+		for i, want := range plain.made() {
+			diff, norm := 0.0, 0.0
+			for j := range want.Len() {
+				d := g.made()[i].Value(j) - want.Value(j)
+				if d != 0 {
+					differ++
+				}
+				diff, norm = diff+float64(d*d), norm+float64(want.Value(j)*want.Value(j))
+			}
+			require.Less(t, math.Sqrt(diff/norm), 2e-3, "%v %d", r.Scheme, i) // bf16 rounds some of them the other way
+		}
+		require.Equal(t, r.Scheme == quant.NVFP4, differ == 0, "negative control: other sums, but for values that add exactly either way")
+		require.Equal(t, 6, set)
 	}
 }

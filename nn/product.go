@@ -125,20 +125,33 @@ var (
 )
 
 func runProduct(f Form) func(*device.Call) {
-	return device.Width(func(c *device.Call) { RunProduct(c, f, device.In[float32](c, "a"), device.In[float32](c, "b")) },
-		func(c *device.Call) { RunProduct(c, f, device.In[float64](c, "a"), device.In[float64](c, "b")) })
+	fold := func(c *device.Call) kernel.Fold {
+		_, _, k := f.Extents(c.Input("a"), c.Input("b"))
+		return c.Products("k", k, c.Operands("a", "b"))
+	}
+	return device.Width(func(c *device.Call) {
+		RunProduct(c, f, device.In[float32](c, "a"), device.In[float32](c, "b"), fold(c))
+	},
+		func(c *device.Call) {
+			RunProduct(c, f, device.In[float64](c, "a"), device.In[float64](c, "b"), fold(c))
+		})
 }
 
-// RunProduct runs a product's Call on what the elements of its operands stand for.
-func RunProduct[T libm.Float](c *device.Call, f Form, a, b []T) {
-	ta, tb := c.Input("a"), c.Input("b")
-	m, n, k := f.Extents(ta, tb)
-	x, y := kernel.RowMajor(a, ta.Cols()), kernel.RowMajor(b, tb.Cols())
+// RunProduct runs a product's Call by a fold on what the elements of its operands stand for.
+func RunProduct[T libm.Float](c *device.Call, f Form, a, b []T, fold kernel.Fold) {
+	m, n, k := f.Extents(c.Input("a"), c.Input("b"))
+	x, y := Matrices(c, f, a, b)
+	kernel.MatMul(device.Out[T](c, "y"), n, x, y, m, n, k, fold)
+}
+
+// Matrices are the operands of a product's Call as they meet.
+func Matrices[T libm.Float](c *device.Call, f Form, a, b []T) (x, y kernel.Mat[T]) {
+	x, y = kernel.RowMajor(a, c.Input("a").Cols()), kernel.RowMajor(b, c.Input("b").Cols())
 	switch f {
 	case TN:
 		x = x.T()
 	case NT:
 		y = y.T()
 	}
-	kernel.MatMul(device.Out[T](c, "y"), n, x, y, m, n, k, c.Fold("k", k))
+	return x, y
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"firstbit/device"
+	"firstbit/kernel"
 	"firstbit/lowp"
 	"firstbit/nn"
 )
@@ -110,6 +111,43 @@ func unpack(y []float32, t, scales *device.Tensor, way Along, offsets []int32) {
 	}
 }
 
+// Operands are the formats of two inputs with scales.
+func Operands(c *device.Call, a, b string) lowp.Operands {
+	return lowp.Operands{A: c.Input(a).Format, B: c.Input(b).Format, Scale: c.Input(scalesOf[a]).Format}
+}
+
+// Scaled tells whether the fold's instructions multiply with scales themselves, so that a product takes codes and scales apart.
+func Scaled(f kernel.Fold) bool { return f.MMA != nil && f.MMA.Block > 0 }
+
+// Scales are those of an input's blocks as a product along its blocks meets them: of an expert's rows, which lie as offsets say, or of an
+// expert's weight; nil and 0: of all.
+func Scales(c *device.Call, name string, way Along, offsets []int32, expert int) kernel.Scales {
+	t, scales := c.Input(name), c.Input(scalesOf[name])
+	size := nvBlock
+	if scales.Format == lowp.E8M0 {
+		size = mxBlock
+	}
+	g, s, cols := groupsOf(t, offsets), scales.F32(), t.Cols()
+	lo, hi := g.rows(expert)
+	across := blocks(cols, size)
+	switch {
+	case size == nvBlock && way&OfWeight != 0:
+		m := kernel.RowMajor(s[expert*blocks(hi-lo, size)*across:], across)
+		if way&AlongColumns != 0 {
+			m = m.T()
+		}
+		return kernel.Scales{Mat: m, Rows: nvBlock}
+	case way&AlongColumns != 0:
+		before := 0
+		for i := range expert {
+			a, b := g.rows(i)
+			before += blocks(b-a, size)
+		}
+		return kernel.Scales{Mat: kernel.RowMajor(s[before*cols:], cols).T(), Rows: 1}
+	}
+	return kernel.Scales{Mat: kernel.RowMajor(s[lo*across:], across), Rows: 1}
+}
+
 func unpackRows(y, codes, scales []float32, cols, size int) {
 	for ; len(codes) > 0; codes, y = codes[cols:], y[cols:] {
 		for j := 0; j < cols; j += size {
@@ -196,9 +234,16 @@ func ofPacked(p nn.Product, wayA, wayB Along) *device.Kernel {
 }
 
 func runQuantised(c *device.Call, f nn.Form, wayA, wayB Along) {
-	a, b := Unpack(c, "a", wayA, nil), Unpack(c, "b", wayB, nil)
-	defer a.Release()
-	defer b.Release()
-	nn.RunProduct(c, f, a.F32, b.F32)
+	m, n, k := f.Extents(c.Input("a"), c.Input("b"))
+	fold := c.Products("k", k, Operands(c, "a", "b"))
+	if Scaled(fold) {
+		x, y := nn.Matrices(c, f, c.Input("a").F32(), c.Input("b").F32())
+		kernel.MatMulScaled(c.Output("y").F32(), n, x, y, Scales(c, "a", wayA, nil, 0), Scales(c, "b", wayB, nil, 0), m, n, k, fold)
+	} else {
+		a, b := Unpack(c, "a", wayA, nil), Unpack(c, "b", wayB, nil)
+		defer a.Release()
+		defer b.Release()
+		nn.RunProduct(c, f, a.F32, b.F32, fold)
+	}
 	Rescale(c, device.Out[float32](c, "y"), "a", "b", 0)
 }

@@ -80,7 +80,16 @@ func (t *item) classIn(p Plan) Class {
 }
 
 // Difference is the class of what two plans do not have in common. Of an item that only one of them has, it is Tuner.
+//
+// Sums on tensor cores of two architectures are Topology: it is the machine that differs.
 func Difference(p, q Plan) (largest Class) {
+	for _, r := range p.Reductions() {
+		for _, s := range q.Reductions() {
+			if r.Name == s.Name && r.MMA != "" && s.MMA != "" && r.MMA != s.MMA {
+				largest = Topology
+			}
+		}
+	}
 	for _, c := range p.Choices() {
 		if d := q.choice(c.Name); d != nil && d.Value != c.Value {
 			largest = max(largest, c.item.classIn(p))

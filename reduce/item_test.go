@@ -26,6 +26,9 @@ func TestClassOfADifference(t *testing.T) {
 		{"fused=true; tie=low", "fused=false; tie=low", Tuner},
 		{"fused=true", "fused=false", Tuner},
 		{"theirs=a", "theirs=b", Tuner},
+		{"k:mma(ampere)", "k:mma(hopper)", Topology},
+		{"k:seq", "k:mma(hopper)", Tuner},
+		{"k:mma(hopper)", "k:blocked(128)/mma(hopper)", Tuner},
 	} {
 		p, err := ParsePlan(c.a)
 		require.NoError(t, err)

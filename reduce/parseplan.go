@@ -9,7 +9,8 @@ import (
 )
 
 // ParsePlan reads "k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low". The accumulate
-// format is fp32 unless given; "k:seq/fp32/fma" fuses products. Names are letters, digits, _, - and dots.
+// format is fp32 unless given; "k:seq/fp32/fma" fuses products. "k:splitk(4)/mma(hopper)" adds products up as that architecture's tensor cores
+// do, "k:seq/mma(hopper,fp16)" with an accumulator of fp16; "k:mma(hopper)" is short for one chain, k:seq/mma(hopper). Names are letters, digits, _, - and dots.
 func ParsePlan(s string) (Plan, error) { return parsePlan(s, false) }
 
 // parsePlan reads a plan; one of a kernel may list the words of a choice.
@@ -77,8 +78,17 @@ func parseReduction(name, s string) (Reduction, error) {
 	}
 	r := Reduction{Name: name}
 	var err error
+	if isMMA(parts[0]) {
+		parts = append([]string{kindNames[seq]}, parts...)
+	}
 	if r.Order, err = ParseOrder(parts[0]); err != nil {
 		return r, err
+	}
+	if len(parts) > 1 && isMMA(parts[1]) {
+		if len(parts) > 2 {
+			return r, fmt.Errorf("%q: nothing may follow mma(%s)", strings.Join(parts[2:], "/"), mmaArgs(parts[1]))
+		}
+		return r, r.parseMMA(mmaArgs(parts[1]))
 	}
 	if len(parts) > 1 {
 		if r.Acc, err = lowp.Parse(parts[1]); err != nil {
@@ -105,4 +115,24 @@ func MustPlan(s string) Plan {
 		panic("reduce: a constant plan does not parse: " + err.Error())
 	}
 	return p
+}
+
+func isMMA(s string) bool { return strings.HasPrefix(s, "mma(") && strings.HasSuffix(s, ")") }
+
+func mmaArgs(s string) string { return strings.TrimSuffix(strings.TrimPrefix(s, "mma("), ")") }
+
+// parseMMA reads an architecture, and the format of its accumulator if that is not fp32.
+func (r *Reduction) parseMMA(args string) (err error) {
+	arch, out, hasOut := strings.Cut(args, ",")
+	if err = lowp.CheckArch(arch); err != nil {
+		return err
+	}
+	r.MMA = arch
+	if !hasOut {
+		return nil
+	}
+	if r.Acc, err = lowp.Parse(out); err == nil && r.Acc != lowp.FP16 && r.Acc != lowp.FP32 {
+		err = fmt.Errorf("accumulator %s: must be fp32 or fp16", r.Acc)
+	}
+	return err
 }

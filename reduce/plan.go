@@ -17,11 +17,19 @@ type Reduction struct {
 	Order Order
 	Acc   lowp.Format // format of partial sums
 	FMA   bool        // products are fused into the sum
+	MMA   string      // the architecture whose tensor cores add chains of products up, see lowp.MMA; empty: none does
 }
 
 // String is the reduction as a plan writes it.
 func (r Reduction) String() string {
-	s := r.Name + ":" + r.Order.String() + "/" + r.Acc.String()
+	s := r.Name + ":" + r.Order.String() + "/"
+	switch {
+	case r.MMA != "" && r.Acc != lowp.FP32:
+		return s + "mma(" + r.MMA + "," + r.Acc.String() + ")"
+	case r.MMA != "":
+		return s + "mma(" + r.MMA + ")"
+	}
+	s += r.Acc.String()
 	if r.FMA {
 		s += "/fma"
 	}
@@ -65,7 +73,7 @@ type plan struct {
 // maxItems is more than any kernel has to choose.
 const maxItems = 64
 
-var errItem = errors.New("must be name:ORDER[/format][/fma] or name=value")
+var errItem = errors.New("must be name:ORDER[/format][/fma], name:ORDER/mma(architecture) or name=value")
 
 func (p plan) plan() Plan {
 	if len(p.reductions)+len(p.choices) == 0 {
@@ -241,6 +249,22 @@ func (p Plan) With(q Plan) (Plan, error) {
 		out.choices[i].Value = c.Value
 	}
 	return out.plan(), nil
+}
+
+// Among is the plan of those items whose names q has too.
+func (p Plan) Among(q Plan) Plan {
+	var out plan
+	for _, r := range p.Reductions() {
+		if q.Has(r.Name) {
+			out.reductions = append(out.reductions, r)
+		}
+	}
+	for _, c := range p.Choices() {
+		if q.Has(c.Name) {
+			out.choices = append(out.choices, c)
+		}
+	}
+	return out.plan()
 }
 
 func (p Plan) unknown(name, sort string) error {

@@ -108,12 +108,18 @@ func TestPlan(t *testing.T) {
 	p.Reductions()[0].Name = "other" // a copy: a plan does not change
 	require.Equal(t, []string{"k", "tiles", "chunk", "tie"}, p.Names())
 	require.Equal(t, "k:seq/bf16/fma", MustPlan("k : seq / bf16 / fma").String())
+	require.Equal(t, "k:seq/mma(hopper); m:blocked(128)/mma(ada,fp16)", MustPlan("k:mma(hopper); m:blocked(128)/mma(ada,fp16)").String())
+	for bad, want := range map[string]string{"k:mma(kepler)": `architecture "kepler": must be one of volta`, "k:mma(hopper,bf16)": "accumulator bf16: must be fp32 or fp16",
+		"k:seq/mma(hopper)/fma": `"fma": nothing may follow mma(hopper)`, "k:mma(hopper": "mma", "k:seq/fp32/mma(hopper)": "only /fma may follow"} {
+		_, err := ParsePlan(bad)
+		require.ErrorContains(t, err, want, bad)
+	}
 	require.Panics(t, func() { p.Order("m") })
 	require.Zero(t, testing.AllocsPerRun(50, func() { p.Order("tiles"); p.Choice("tie") }))
 }
 
 func FuzzParsePlan(f *testing.F) {
-	for _, s := range []string{"k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low", "a=1;b:seq", "k:splitk(2,given(1 0))/fp16/fma", ";;", "k\x00:seq"} {
+	for _, s := range []string{"k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low", "a=1;b:seq", "k:splitk(2,given(1 0))/fp16/fma", "k:reverse/mma(ada,fp16)", ";;", "k\x00:seq"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

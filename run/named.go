@@ -101,6 +101,9 @@ func (s *Spec) missed(ranks []*session) error {
 			calls += r.tuner.Policies[i].Calls
 		}
 		if p := first.tuner.Policies[i]; calls == 0 {
+			if p.Glob == tune.All {
+				return fmt.Errorf("--plan %q: no Call there has %s to choose", text, strings.Join(p.Plan.Names(), " or "))
+			}
 			look := sought{ranks, "Call", []string{p.Glob}, &p.Where, func(c *device.Call) bool { return c.ID.Phase != device.Init }, false, false}
 			return fmt.Errorf("--plan %q: %s", text, look.why())
 		}

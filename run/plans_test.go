@@ -30,6 +30,8 @@ func TestPlansThatDoNotFit(t *testing.T) {
 		"layers.*.attn.wq k:given(1 0)":  "is not an order of 32 values",
 		"*.dprob tiles:given(0 1)":       "tiles:given(0 1)/fp32: is not an order of 4 values",
 		"*.norm d:splitk(2,given(0 1))x": "missing )",
+		"* k:mma(turing)":                "plan for layers.0.ssm.in_proj (matmul): k:seq/mma(turing): the tensor cores of turing do not multiply tf32: they have fp16",
+		"layers.*.norm d:mma(hopper)":    "d:seq/mma(hopper): is no sum of products of two tensors",
 	} {
 		_, err := Run(Spec{Config: c, Plans: []string{plan}})
 		require.ErrorContains(t, err, want, plan)

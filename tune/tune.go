@@ -31,7 +31,7 @@ func ParseRecipe(s string) error {
 	return fmt.Errorf("recipe %q: %s", s, spell.OneOf(s, Recipes))
 }
 
-// Policy puts the items of a Plan over those of the Calls its GLOB names.
+// Policy puts the items of a Plan over those of the Calls its GLOB names; under the GLOB * of all Calls that have one of them.
 type Policy struct {
 	Glob   string
 	Plan   reduce.Plan
@@ -57,7 +57,18 @@ func (p *Policy) over(c *device.Call, recipe reduce.Plan) (reduce.Plan, error) {
 	if p.Choose != nil {
 		return p.Choose.Over(c, recipe)
 	}
-	return c.Plan.With(p.Plan)
+	return c.Plan.With(p.of(c))
+}
+
+// All is the GLOB that names whatever has something of the plan to choose; under any other a Call that lacks an item is a mistake.
+const All = "*"
+
+// of is what of the policy's plan goes over a Call's.
+func (p *Policy) of(c *device.Call) reduce.Plan {
+	if p.Glob == All {
+		return p.Plan.Among(c.Plan)
+	}
+	return p.Plan
 }
 
 func (p *Policy) first() bool { return p.Choose != nil && p.Choose.First() }
@@ -182,13 +193,17 @@ func (t *Tuner) apply(c *device.Call, recipe reduce.Plan) {
 func (t *Tuner) naming(c *device.Call) (named []*Policy) {
 	for _, first := range []bool{true, false} {
 		for _, p := range t.Policies {
-			if p.first() == first && p.InPhase(c.ID.Phase) && p.OnRank(t.Rank, c.ID.At) && c.Matches(p.Glob) {
-				named = append(named, p)
-				if p.Choose == nil {
-					_, err := c.Plan.With(p.Plan)
-					t.misfit(c, err)
-				}
+			if p.first() != first || !p.InPhase(c.ID.Phase) || !p.OnRank(t.Rank, c.ID.At) || !c.Matches(p.Glob) {
+				continue
 			}
+			if p.Choose == nil {
+				if p.of(c).Empty() {
+					continue
+				}
+				_, err := p.over(c, c.Plan)
+				t.misfit(c, err)
+			}
+			named = append(named, p)
 		}
 	}
 	return named

@@ -87,6 +87,14 @@ func TestInitialDrawsHaveNothingToChoose(t *testing.T) {
 	require.ErrorContains(t, tuner.Err(), "nothing to choose")
 }
 
+// Under the GLOB * a plan goes over those of its items that a Call has, and names no Call that has none.
+func TestPlansForWhateverHasTheirItems(t *testing.T) {
+	tuner := &Tuner{Recipe: "fixed", Policies: []*Policy{policy(t, "* k:reverse; n:pairwise", nil), policy(t, "* k:reverse", nil)}}
+	require.Equal(t, "n:pairwise/fp32; tie=low", planOf(t, tuner, 1))
+	require.NoError(t, tuner.Err())
+	require.Equal(t, []int{1, 0}, []int{tuner.Policies[0].Calls, tuner.Policies[1].Calls})
+}
+
 func TestMisfitsAreErrors(t *testing.T) {
 	tuner := &Tuner{Recipe: "fixed", Policies: []*Policy{policy(t, "*.name k:seq", nil)}}
 	planOf(t, tuner, 1)
