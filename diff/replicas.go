@@ -9,7 +9,7 @@ import (
 
 // Replicas checks one trace against itself. A Call updates what it updates once. What must be equal: a recomputed activation and the forward's; what a rank received and what
 // the other sent; what all-reduces and gathers leave on the ranks of their group; states, on the ranks that have the same
-// piece of them, as their records say; and metrics, on all.
+// piece of them, as their records say; metrics, on all; and what Calls of the optimizer wrote that read the same.
 // Where most ranks agree, the others are at fault; between as many the first rank is believed.
 func Replicas(t *trace.Trace) (*Report, error) {
 	level, err := trace.ParseLevel(t.Run.Level)
@@ -58,6 +58,7 @@ func Replicas(t *trace.Trace) (*Report, error) {
 			note(s, copied(rec, why))
 		})
 	}
+	parted(t, note)
 	o := orderIn(t)
 	o.arrived(note)
 	r.verdicts(t, o, found, level)

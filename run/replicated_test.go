@@ -1,10 +1,14 @@
 package run
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/diff"
+	"firstbit/parallel"
+	"firstbit/trace"
 	"firstbit/train"
 )
 
@@ -55,5 +59,43 @@ func TestReplicatedIsSharded(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// One trace shows where a replica goes its own way: at the Call that read what another replica's read and wrote something else, be it an element, a
+// flag or an order of one rank. Of three replicas the one that differs is named, of two the second.
+func TestOneTraceShowsWhereReplicasPart(t *testing.T) {
+	for _, c := range []struct{ layout, fault, plan, path, class string }{
+		{"dp=3", "flip@optim.layers.0.attn.wk phase=opt rank=0 step=2 elem=7 bit=3", "", "optim.layers.0.attn.wk", "hardware"},
+		{"dp=2,tp=2", "flip@grad_norm.norm phase=opt rank=3 step=2 elem=0 bit=0", "", "grad_norm.norm", "hardware"},
+		{"dp=2,ep=2,tp=2", "", "grad_norm.bucket.0 elements:seq rank=3 step=2", "grad_norm.bucket.0", "tuner"},
+		{"dp=2", "", "", "", ""},
+	} {
+		l, err := parallel.ParseLayout(c.layout)
+		require.NoError(t, err)
+		s := overRanks(1, func(k *train.Config) {
+			k.Optim.Replicated, k.Model.Pattern, k.Seq, k.Steps, k.Cluster.Bucket = true, "*E", 16, 3, 2000
+		})
+		s.Layout, s.Trace = l, trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: trace.Op}
+		if c.fault != "" {
+			s.Faults = []string{c.fault}
+		}
+		if c.plan != "" {
+			s.Plans = []string{c.plan}
+		}
+		_, err = Run(s)
+		require.NoError(t, err, c)
+		tr, err := trace.Open(s.Trace.Dir)
+		require.NoError(t, err)
+		r, err := diff.Replicas(tr)
+		require.NoError(t, err)
+		require.Equal(t, c.path == "", r.Identical, "%v", c)
+		if r.Identical {
+			continue
+		}
+		require.Equal(t, c.path, r.First.Path())
+		require.Equal(t, 2, r.First.Iteration)
+		require.Equal(t, "origin", r.First.Verdict)
+		require.Equal(t, c.class, *r.Class)
 	}
 }
