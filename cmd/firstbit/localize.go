@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +64,12 @@ func localizeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return localize(p, sizes, bisect != "", asJSON, c.OutOrStdout())
+		return interruptible(func(ctx context.Context) error {
+			for side := range p.Specs {
+				p.Specs[side].Interrupt = ctx.Done()
+			}
+			return localize(p, sizes, bisect != "", asJSON, c.OutOrStdout())
+		}, again)
 	}
 	return c
 }

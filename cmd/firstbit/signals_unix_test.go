@@ -95,7 +95,7 @@ func TestSignalsEndATrainingAfterAStep(t *testing.T) {
 // The children of a command end with it, and so do their folders.
 func TestSignalsEndOtherCommands(t *testing.T) {
 	packs := filepath.Join(t.TempDir(), "packs")
-	for _, args := range []string{"verify resume", "reproduce --all", "fixtures " + packs} {
+	for _, args := range []string{"verify resume", "reproduce --all", "fixtures " + packs, "localize --a=--steps=1000 --b=--steps=1000"} {
 		p := begin(t, asProgram, strings.Split(args, " ")...)
 		deadline := time.Now().Add(time.Minute)
 		for { // until it is in the middle of something
