@@ -12,7 +12,7 @@ import (
 
 // Attention is causal grouped-query attention without rotary embedding.
 //
-//	q, k, v = x·Wq, x·Wk, x·Wv ;  y = softmax(q·kᵀ/√P, causal)·v·Wo
+//	q, k, v = x·Wq, x·Wk, x·Wv ;  y = softmax(q·kᵀ/√P, causal within a document)·v·Wo
 //
 // A tensor-parallel rank has some key-value heads with their query heads. A context-parallel rank has the
 // queries of its own steps and gathers the keys and values of all.
@@ -22,16 +22,18 @@ type Attention struct {
 	Wq, Wk, Wv, Wo *nn.Param
 	Shape          attentionShape // heads of the rank; B and T of whole sequences, set by the model for each batch
 	TP, CP         parallel.Member
+	// Starts (B,T) is, of every step of whole sequences, the one that its document begins at; nil: sequences are documents. Set as B and T are.
+	Starts *device.Tensor
 
 	x, q, k, v, o, probs *device.Tensor // x is whole over tp, k and v over cp
 }
 
 var (
-	attention = &device.Kernel{Name: "attention", ByToken: true, In: device.Names("q k v"), Scalars: device.Names("batch heads kv_heads first?"),
+	attention = &device.Kernel{Name: "attention", ByToken: true, In: device.Names("q k v starts?"), Scalars: device.Names("batch heads kv_heads first?"),
 		Out:   device.Names("o probs"),
 		Fixed: reduce.MustPlan("p:seq/fp32; keys:seq/fp32"),
 		Run:   device.Width(runAttention[float32], runAttention[float64])}
-	attentionBackward = &device.Kernel{Name: "attention.bwd", ByToken: true, In: device.Names("do q k v probs"), Scalars: device.Names("batch heads kv_heads first?"),
+	attentionBackward = &device.Kernel{Name: "attention.bwd", ByToken: true, In: device.Names("do q k v probs starts?"), Scalars: device.Names("batch heads kv_heads first?"),
 		Out:       device.Names("dq dk dv"),
 		Fixed:     reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
 		Fast:      reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4,arrival)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
@@ -59,8 +61,9 @@ func (a *Attention) Forward(dev *device.Device, x *device.Tensor) *device.Tensor
 	return a.TP.Scatter(dev, "wo.scatter", y, 1, x.Format)
 }
 
-// scalars passes the extents that the tensors' shapes do not show.
+// scalars passes the extents that the tensors' shapes do not show, and where documents begin.
 func (a *Attention) scalars(c *device.Call) {
+	c.ReadIf("starts", a.Starts)
 	c.ReadScalar("batch", float64(a.Shape.B))
 	c.ReadScalar("heads", float64(a.Shape.H))
 	c.ReadScalar("kv_heads", float64(a.Shape.KV))
@@ -121,6 +124,9 @@ func shapeOf(c *device.Call, q, k *device.Tensor) attentionShape {
 	s := attentionShape{B: b, T: k.Rows() / b, H: h, KV: int(c.Scalar("kv_heads")), P: q.Cols() / h, Queries: q.Rows() / b}
 	if s.Queries < s.T {
 		s.First = int(c.Scalar("first"))
+	}
+	if starts := c.Input("starts"); starts != nil {
+		s.Starts = starts.I32()
 	}
 	return s
 }

@@ -44,6 +44,8 @@ type Model struct {
 	Head   Head
 	Depths []*Depth // of multi-token prediction
 	Sample int64    // number, within the run, of the first sequence of the microbatch
+	// Starts (B,T) is, of every step of the microbatch, the one that its document begins at; nil: sequences are documents.
+	Starts *device.Tensor
 
 	first, last bool // it begins with the embedding, it ends with the head
 	from        int  // number of the first of its layers
@@ -117,10 +119,10 @@ func (m *Model) ForwardFrom(dev *device.Device, x, tokens, targets *device.Tenso
 // extents tells the layers how the microbatch's rows are cut.
 func (m *Model) extents(b, t int) {
 	for _, a := range m.attentions {
-		a.Shape.B, a.Shape.T = b, t
+		a.Shape.B, a.Shape.T, a.Starts = b, t, m.Starts
 	}
 	for _, l := range m.mambas {
-		l.Batch = b
+		l.Batch, l.Starts = b, m.Starts
 	}
 	for _, l := range m.moes {
 		l.Router.Batch, l.Router.Sequence = b, t
@@ -138,7 +140,7 @@ func (m *Model) headForward(dev *device.Device, y, tokens, targets *device.Tenso
 	m.losses.LM = m.Head.Forward(dev, h, m.context(dev, "context.targets", targets))
 	for k, d := range m.Depths {
 		at := dev.In(depthScopes.At(k))
-		ids, labels := roll(at, tokens, targets, k+1)
+		ids, labels := roll(at, tokens, targets, m.Starts, k+1)
 		var loss *device.Tensor
 		h, loss = d.Forward(at, h, m.context(at, "context.ids", ids), m.context(at, "context.targets", labels), run)
 		m.losses.MTP = append(m.losses.MTP, loss)

@@ -5,18 +5,19 @@ import (
 	"firstbit/lowp"
 )
 
-var rollKernel = &device.Kernel{Name: "roll", In: device.Names("tokens targets"), Scalars: device.Names("by"), Out: device.Names("ids labels"),
+var rollKernel = &device.Kernel{Name: "roll", In: device.Names("tokens targets starts?"), Scalars: device.Names("by"), Out: device.Names("ids labels"),
 	Run: runRoll}
 
-// roll shifts the tokens and targets of every sequence by a number of steps. What comes in at
+// roll shifts the tokens and targets of every sequence, or of every document, by a number of steps. What comes in at
 // the end is token 0 without a target.
 //
-// Shapes: tokens, targets (B,T) → ids, labels (B,T).
+// Shapes: tokens, targets, starts (B,T) or nil → ids, labels (B,T).
 // Source: Megatron Core's roll_tensor.
-func roll(dev *device.Device, tokens, targets *device.Tensor, by int) (ids, labels *device.Tensor) {
+func roll(dev *device.Device, tokens, targets, starts *device.Tensor, by int) (ids, labels *device.Tensor) {
 	c := dev.Open("roll", rollKernel)
 	c.Read("tokens", tokens)
 	c.Read("targets", targets)
+	c.ReadIf("starts", starts)
 	c.ReadScalar("by", float64(by))
 	ids = c.Write("ids", lowp.INT32, tokens.Shape()...)
 	labels = c.Write("labels", lowp.INT32, targets.Shape()...)
@@ -27,9 +28,13 @@ func roll(dev *device.Device, tokens, targets *device.Tensor, by int) (ids, labe
 func runRoll(c *device.Call) {
 	by, t := int(c.Scalar("by")), c.Input("tokens").Cols()
 	tokens, targets, ids, labels := c.Input("tokens").I32(), c.Input("targets").I32(), c.Output("ids").I32(), c.Output("labels").I32()
+	var starts []int32
+	if s := c.Input("starts"); s != nil {
+		starts = s.I32()
+	}
 	for i := range ids {
 		ids[i], labels[i] = 0, -1
-		if i%t+by < t {
+		if i%t+by < t && (starts == nil || starts[i+by] == starts[i]) {
 			ids[i], labels[i] = tokens[i+by], targets[i+by]
 		}
 	}
