@@ -13,11 +13,14 @@ import (
 	"firstbit/libm"
 )
 
-// Corpus is a stream of tokens and its vocabulary size.
+// Corpus is a stream of tokens, its documents and its vocabulary size.
 type Corpus struct {
 	Name   string
 	Tokens []uint16
-	Vocab  int // every token is below it: 128 for the generated corpus, 256 for text, else the highest token plus one
+	// Documents are where documents begin, ascending from 0; the last token of each ends it. A document is a paragraph of the generated
+	// corpus, a file of a folder, or what a Megatron index says; a text file and tokens without an index are one.
+	Documents []int32
+	Vocab     int // every token is below it: 128 for the generated corpus, 256 for text, else the highest token plus one
 }
 
 // Embedded is the generated corpus: the same 256 KiB of ASCII for everybody. All callers
@@ -25,7 +28,13 @@ type Corpus struct {
 func Embedded() *Corpus { return embedded() }
 
 var embedded = sync.OnceValue(func() *Corpus {
-	return &Corpus{Name: "embedded", Tokens: bytesOf(generate(1 << 18)), Vocab: 128}
+	c := &Corpus{Name: "embedded", Tokens: bytesOf(generate(1 << 18)), Documents: []int32{0}, Vocab: 128}
+	for i, token := range c.Tokens[:len(c.Tokens)-1] {
+		if token == '\n' {
+			c.Documents = append(c.Documents, int32(i+1))
+		}
+	}
+	return c
 })
 
 // Open reads a corpus for a model of the given vocabulary. An empty path is Embedded. A file

@@ -92,11 +92,11 @@ func TestEmbeddedIsLearnable(t *testing.T) {
 	require.Less(t, bigrams(c.Tokens).Unigram()-c.Unigram(), 2.4, "nats of a byte given the one before")
 	// Negative control: the same bytes, shuffled by the sampler's own stream, say nothing.
 	shuffled := make([]uint16, len(c.Tokens))
-	s, err := NewSampler(c, 1, 1)
+	s, err := NewSampler(c, 1, 1, Documents{})
 	require.NoError(t, err)
 	for i := range shuffled[1:] {
 		var in, out [1]int32
-		s.Next(in[:], out[:])
+		s.Next(in[:], out[:], nil)
 		shuffled[i] = uint16(in[0])
 	}
 	require.Greater(t, bigrams(shuffled).Unigram()-c.Unigram(), 3.6)

@@ -17,6 +17,8 @@ import "firstbit/rng"
 type Sampler struct {
 	Consumed int64
 
+	documents Documents
+
 	corpus *Corpus
 	t      int
 	seed   uint64
@@ -26,26 +28,27 @@ type Sampler struct {
 
 // NewSampler deals samples of t tokens and their targets.
 //
-// Errors: a corpus of fewer than t+1 tokens.
-func NewSampler(c *Corpus, t int, seed uint64) (*Sampler, error) {
+// Errors: a corpus of fewer than t+1 tokens, or of one document where these count.
+func NewSampler(c *Corpus, t int, seed uint64, d Documents) (*Sampler, error) {
 	if t < 1 {
 		panic("data: a sample has at least one token")
 	}
 	if len(c.Tokens) <= t {
 		return nil, fail(c.Name, "%d tokens: must be at least seq+1 (%d)", len(c.Tokens), int64(t)+1)
 	}
-	return &Sampler{corpus: c, t: t, seed: seed, epoch: -1}, nil
+	return &Sampler{corpus: c, t: t, seed: seed, epoch: -1, documents: d}, d.check(c)
 }
 
-// windows is the number of samples of an epoch.
-func (s *Sampler) windows() int { return (len(s.corpus.Tokens) - 1) / s.t }
+// Windows is the number of samples of an epoch.
+func (s *Sampler) Windows() int { return (len(s.corpus.Tokens) - 1) / s.t }
 
 // Next deals the next samples and advances Consumed. It allocates at an epoch's start only.
 //
-//	tokens[b·T+t] = corpus[T·window_b + t],  targets[b·T+t] = corpus[T·window_b + t + 1]
+//	tokens[b·T+t] = corpus[T·window_b + t],  targets[b·T+t] = corpus[T·window_b + t + 1], or −1: it counts for nothing
+//	starts[b·T+t] = the first step of the sample that is of step t's document
 //
-// Shapes:  tokens, targets (B,T), B by their length.
-func (s *Sampler) Next(tokens, targets []int32) {
+// Shapes:  tokens, targets, starts (B,T) or nil, B by their length.
+func (s *Sampler) Next(tokens, targets, starts []int32) {
 	if len(tokens)%s.t != 0 || len(tokens) != len(targets) {
 		panic("data: a batch is whole samples, with a target for each token")
 	}
@@ -54,6 +57,13 @@ func (s *Sampler) Next(tokens, targets []int32) {
 		in, out := s.corpus.Tokens[from:from+s.t], s.corpus.Tokens[from+1:from+s.t+1]
 		for i := range in {
 			tokens[at+i], targets[at+i] = int32(in[i]), int32(out[i])
+		}
+		if s.documents.Any() {
+			var own []int32
+			if starts != nil {
+				own = starts[at:][:s.t]
+			}
+			s.documents.mark(s.corpus, from, targets[at:][:s.t], own)
 		}
 		s.Consumed++
 	}
@@ -64,7 +74,7 @@ func (s *Sampler) window() int {
 	if s.Consumed < 0 {
 		panic("data: the samples consumed are below none")
 	}
-	n := int64(s.windows())
+	n := int64(s.Windows())
 	if epoch := s.Consumed / n; epoch != s.epoch {
 		s.epoch, s.perm = epoch, rng.New(s.seed, "data", uint64(epoch)).Perm(int(n))
 	}

@@ -18,14 +18,14 @@ func counting(n int) *Corpus {
 }
 
 func newSampler(t testing.TB, n, width int, seed uint64) *Sampler {
-	s, err := NewSampler(counting(n), width, seed)
+	s, err := NewSampler(counting(n), width, seed, Documents{})
 	require.NoError(t, err)
 	return s
 }
 
 func deal(s *Sampler, samples int) []int32 {
 	tokens, targets := make([]int32, samples*s.t), make([]int32, samples*s.t)
-	s.Next(tokens, targets)
+	s.Next(tokens, targets, nil)
 	return tokens
 }
 
@@ -37,7 +37,7 @@ func TestSamplerIsItsDefinition(t *testing.T) {
 		for epoch := range uint64(3) {
 			for _, w := range rng.New(seed, "data", epoch).Perm(windows) {
 				tokens, targets := make([]int32, width), make([]int32, width)
-				s.Next(tokens, targets)
+				s.Next(tokens, targets, nil)
 				for i := range int32(width) {
 					require.Equal(t, int32(width*w)+i, tokens[i])
 					require.Equal(t, tokens[i]+1, targets[i])
@@ -52,7 +52,7 @@ func TestEveryTokenIsATargetOnceAnEpoch(t *testing.T) {
 	s := newSampler(t, 41, 4, 7)
 	for range 2 {
 		tokens, targets, seen := make([]int32, 40), make([]int32, 40), make([]int, 41)
-		s.Next(tokens, targets)
+		s.Next(tokens, targets, nil)
 		for _, v := range targets {
 			seen[v]++
 		}
@@ -87,14 +87,14 @@ func TestOrderDependsOnSeedAndEpoch(t *testing.T) {
 }
 
 func TestSamplerRefuses(t *testing.T) {
-	_, err := NewSampler(counting(4), 4, 1)
+	_, err := NewSampler(counting(4), 4, 1, Documents{})
 	require.EqualError(t, err, "data counting: 4 tokens: must be at least seq+1 (5)")
 	s := newSampler(t, 5, 4, 1)
 	require.Equal(t, []int32{0, 1, 2, 3, 0, 1, 2, 3}, deal(s, 2), "one window, every epoch")
 
-	require.Panics(t, func() { _, _ = NewSampler(counting(4), 0, 1) })
-	require.Panics(t, func() { s.Next(make([]int32, 3), make([]int32, 3)) })
-	require.Panics(t, func() { s.Next(make([]int32, 4), make([]int32, 8)) })
+	require.Panics(t, func() { _, _ = NewSampler(counting(4), 0, 1, Documents{}) })
+	require.Panics(t, func() { s.Next(make([]int32, 3), make([]int32, 3), nil) })
+	require.Panics(t, func() { s.Next(make([]int32, 4), make([]int32, 8), nil) })
 	s.Consumed = -1
 	require.Panics(t, func() { deal(s, 1) })
 }
@@ -102,16 +102,16 @@ func TestSamplerRefuses(t *testing.T) {
 func TestNextAllocatesAtAnEpochsStartOnly(t *testing.T) {
 	s := newSampler(t, 4001, 4, 7) // 1000 windows
 	tokens, targets := make([]int32, 4), make([]int32, 4)
-	s.Next(tokens, targets)
-	require.Zero(t, testing.AllocsPerRun(100, func() { s.Next(tokens, targets) }))
-	require.NotZero(t, testing.AllocsPerRun(10, func() { s.Consumed += 1000; s.Next(tokens, targets) }))
+	s.Next(tokens, targets, nil)
+	require.Zero(t, testing.AllocsPerRun(100, func() { s.Next(tokens, targets, nil) }))
+	require.NotZero(t, testing.AllocsPerRun(10, func() { s.Consumed += 1000; s.Next(tokens, targets, nil) }))
 }
 
 func BenchmarkNext(b *testing.B) {
-	s, err := NewSampler(Embedded(), 64, 1)
+	s, err := NewSampler(Embedded(), 64, 1, Documents{})
 	require.NoError(b, err)
 	tokens, targets := make([]int32, 8*64), make([]int32, 8*64)
 	for b.Loop() {
-		s.Next(tokens, targets)
+		s.Next(tokens, targets, nil)
 	}
 }

@@ -21,27 +21,26 @@ func openText(path string) (*Corpus, error) {
 	case !isText(text):
 		return nil, fail(path, "is binary: must be text, or a token file named .bin")
 	}
-	return &Corpus{Name: path, Tokens: bytesOf(text), Vocab: 256}, nil
+	return &Corpus{Name: path, Tokens: bytesOf(text), Documents: []int32{0}, Vocab: 256}, nil
 }
 
 func openFolder(path string) (*Corpus, error) {
-	text, err := joinText(os.DirFS(path), path)
+	text, documents, err := joinText(os.DirFS(path), path)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(text) == 0:
 		return nil, fail(path, "holds no text: must have text files that are not hidden")
 	}
-	return &Corpus{Name: path, Tokens: bytesOf(text), Vocab: 256}, nil
+	return &Corpus{Name: path, Tokens: bytesOf(text), Documents: documents, Vocab: 256}, nil
 }
 
-// joinText joins the text files of a tree by newlines. Names are walked in sorted order,
+// joinText joins the text files of a tree by newlines, each a document that its newline ends. Names are walked in sorted order,
 // folder by folder, so the text does not depend on the file system. Hidden files and folders,
 // binary and empty files, and whatever is no regular file are skipped: links too, since
 // they could lead out of the tree or round in it.
-func joinText(tree fs.FS, name string) ([]byte, error) {
-	var all []byte
-	err := fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
+func joinText(tree fs.FS, name string) (all []byte, documents []int32, err error) {
+	err = fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
 		switch hidden := p != "." && strings.HasPrefix(d.Name(), "."); {
 		case err != nil:
 			return fail(filepath.Join(name, p), "%w", files.Reason(err))
@@ -63,10 +62,11 @@ func joinText(tree fs.FS, name string) ([]byte, error) {
 		case all != nil:
 			all = append(all, '\n')
 		}
+		documents = append(documents, int32(len(all)))
 		all = append(all, text...)
 		return nil
 	})
-	return all, err
+	return all, documents, err
 }
 
 // isText tells text from binaries: no NUL, and of every ten bytes at most one that is no

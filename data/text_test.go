@@ -34,7 +34,7 @@ func TestOpen(t *testing.T) {
 	} {
 		c, err := Open(tt.path, 1<<16)
 		require.NoError(t, err)
-		require.Equal(t, &Corpus{Name: tt.path, Tokens: tt.want, Vocab: tt.vocab}, c)
+		require.Equal(t, &Corpus{Name: tt.path, Tokens: tt.want, Documents: []int32{0}, Vocab: tt.vocab}, c)
 	}
 	c, err := Open("", 127)
 	require.NoError(t, err)
@@ -107,13 +107,14 @@ func TestJoinText(t *testing.T) {
 		"z.o": file("\x00"), "0": file(""), "zz": file("\xff\xfe"),
 		"link": {Data: []byte("L"), Mode: os.ModeSymlink}, "pipe": {Data: []byte("P"), Mode: os.ModeNamedPipe},
 	}
-	text, err := joinText(tree, "here")
+	text, documents, err := joinText(tree, "here")
 	require.NoError(t, err)
 	require.Equal(t, "ABC\nAZ\nA\nB\n\nC", string(text))
+	require.Equal(t, []int32{0, 4, 7, 9, 12}, documents)
 
 	// What cannot be read is an error that names it, not a shorter corpus.
 	for _, name := range []string{".", "a", "a/z"} {
-		_, err = joinText(unreadable{tree, name}, "here")
+		_, _, err = joinText(unreadable{tree, name}, "here")
 		require.EqualError(t, err, "data "+filepath.Join("here", name)+": permission denied")
 	}
 }

@@ -20,6 +20,7 @@ func openTokens(path string) (*Corpus, error) {
 	named := path // the file an error is about
 	index := strings.TrimSuffix(path, ".bin") + ".idx"
 	var tokens []uint16
+	documents := []int32{0}
 	if _, err = os.Stat(index); errors.Is(err, fs.ErrNotExist) {
 		tokens, err = decodeUint16(bin)
 	} else {
@@ -28,7 +29,7 @@ func openTokens(path string) (*Corpus, error) {
 			return nil, err
 		}
 		named = index
-		tokens, err = decodeIndexed(bin, idx)
+		tokens, documents, err = decodeIndexed(bin, idx)
 	}
 	if err != nil {
 		return nil, fail(named, "%w", err)
@@ -36,7 +37,7 @@ func openTokens(path string) (*Corpus, error) {
 	if len(tokens) == 0 {
 		return nil, fail(named, "holds no tokens: must hold at least one")
 	}
-	return &Corpus{Name: path, Tokens: tokens, Vocab: int(slices.Max(tokens)) + 1}, nil
+	return &Corpus{Name: path, Tokens: tokens, Documents: documents, Vocab: int(slices.Max(tokens)) + 1}, nil
 }
 
 func decodeUint16(b []byte) ([]uint16, error) {
@@ -56,13 +57,14 @@ func decodeUint16(b []byte) ([]uint16, error) {
 //	| lengths i32×sequences | offsets in bytes i64×sequences | first sequences i64×documents
 //	| modes i8×sequences, of multimodal data only
 //
-// Documents and modes group sequences; the stream of tokens does not depend on them.
+// A document is the sequences from its first to the next one's; the last entry is behind the last sequence. Modes are not read.
 //
 // Source: Megatron Core, datasets/indexed_dataset.py, _IndexReader.
 type index struct {
 	dtype            dtype
 	n                int
 	lengths, offsets []byte
+	documents        []byte
 }
 
 const (
@@ -97,7 +99,23 @@ func parseIndex(b []byte) (index, error) {
 	if n > have/12 || documents > (have-12*n)/8 {
 		return index{}, fmt.Errorf("is truncated: %d bytes after the header: must be 12 for each of %d sequences and 8 for each of %d documents", have, n, documents)
 	}
-	return index{dtypes[code], int(n), body[:4*n], body[4*n : 12*n]}, nil
+	return index{dtypes[code], int(n), body[:4*n], body[4*n : 12*n], body[12*n:][:8*documents]}, nil
+}
+
+// begins are the tokens that documents begin at, where first says that of every sequence. Empty documents are none.
+func (x index) begins(first []int32) ([]int32, error) {
+	all, before := []int32{0}, int64(0)
+	for i := 0; i < len(x.documents); i += 8 {
+		at := int64(binary.LittleEndian.Uint64(x.documents[i:]))
+		if at < before || at > int64(x.n) {
+			return nil, fmt.Errorf("document %d begins with sequence %d: must be from %d, where the one before begins, to %d, the sequences", i/8, at, before, x.n)
+		}
+		if token := first[at]; token > all[len(all)-1] && token < first[x.n] {
+			all = append(all, token)
+		}
+		before = at
+	}
+	return all, nil
 }
 
 // span is where sequence i lies in the .bin file: its first byte and its tokens.
@@ -121,29 +139,32 @@ func (x index) total(size int64) (int64, error) {
 	return total, nil
 }
 
-// decodeIndexed joins the sequences in index order.
-func decodeIndexed(bin, idx []byte) ([]uint16, error) {
+// decodeIndexed joins the sequences in index order, and says where documents begin.
+func decodeIndexed(bin, idx []byte) (tokens []uint16, documents []int32, err error) {
 	x, err := parseIndex(idx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	total, err := x.total(int64(len(bin)))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	tokens := make([]uint16, 0, total)
+	tokens = make([]uint16, 0, total)
+	first := make([]int32, 0, x.n+1) // tokens of sequences, and behind the last
 	for i := range x.n {
+		first = append(first, int32(len(tokens)))
 		offset, length := x.span(i)
 		at := bin[offset:]
 		for j := range length {
 			v := x.dtype.token(at[j*int64(x.dtype.size):])
 			if v < 0 || v >= 1<<16 {
-				return nil, fmt.Errorf("sequence %d, token %d is %d: must be from 0 to 65535", i, j, v)
+				return nil, nil, fmt.Errorf("sequence %d, token %d is %d: must be from 0 to 65535", i, j, v)
 			}
 			tokens = append(tokens, uint16(v))
 		}
 	}
-	return tokens, nil
+	documents, err = x.begins(append(first, int32(len(tokens))))
+	return tokens, documents, err
 }
 
 // token is the value at the start of b.

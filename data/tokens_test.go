@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,17 +36,17 @@ func TestIndexedDataset(t *testing.T) {
 			continue
 		}
 		bin, idx := indexed(byte(code), d.size, []int{1, 2, 3}, []int{}, []int{100})
-		got, err := decodeIndexed(bin, idx)
+		got, _, err := decodeIndexed(bin, idx)
 		require.NoError(t, err)
 		require.Equal(t, []uint16{1, 2, 3, 100}, got)
-		got, err = decodeIndexed(bin, append(idx, 0, 0, 0)) // modes follow
+		got, _, err = decodeIndexed(bin, append(idx, 0, 0, 0)) // modes follow
 		require.NoError(t, err)
 		require.Len(t, got, 4)
 
-		_, err = decodeIndexed(bin[:len(bin)-1], idx)
+		_, _, err = decodeIndexed(bin[:len(bin)-1], idx)
 		require.ErrorContains(t, err, "sequence 2, 1 tokens at byte")
 		for short := range len(idx) {
-			_, err = decodeIndexed(bin, idx[:short])
+			_, _, err = decodeIndexed(bin, idx[:short])
 			require.Error(t, err, "index of %d bytes", short)
 		}
 	}
@@ -68,6 +69,7 @@ func TestIndexedDatasetOfMegatron(t *testing.T) {
 	c, err := Open(filepath.Join(dir, "x.bin"), 9)
 	require.NoError(t, err)
 	require.Equal(t, []uint16{5, 6, 7, 8}, c.Tokens)
+	require.Equal(t, []int32{0, 3}, c.Documents)
 	require.Equal(t, 9, c.Vocab)
 	_, err = Open(filepath.Join(dir, "x.bin"), 8)
 	require.ErrorContains(t, err, "x.bin: token 8 at 3: must be below model.vocab (8)")
@@ -96,13 +98,15 @@ func TestIndexedDatasetRefuses(t *testing.T) {
 		{"a long sequence", length, []byte{3}, "sequence 1: sequences overlap: together they must hold at most the 3 tokens"},
 		{"a negative offset", offset + 7, []byte{0x80}, "must lie in the .bin file"},
 		{"an offset beyond", offset, []byte{7}, "sequence 0, 2 tokens at byte 7: must lie"},
+		{"a document beyond", offset + 24, []byte{3}, "document 1 begins with sequence 3: must be from 0, where the one before begins, to 2, the sequences"},
+		{"documents that go back", offset + 16, []byte{3}, "document 0 begins with sequence 3: must be"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bin, idx := indexed(8, 2, []int{1, 2}, []int{3})
-			_, err := decodeIndexed(bin, idx)
+			_, _, err := decodeIndexed(bin, idx)
 			require.NoError(t, err)
 			copy(idx[tt.at:], tt.put)
-			_, err = decodeIndexed(bin, idx)
+			_, _, err = decodeIndexed(bin, idx)
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
@@ -119,7 +123,7 @@ func TestTokensOfEveryWidth(t *testing.T) {
 		{8, 65535, ""}, {8, 0, ""},
 	} {
 		bin, idx := indexed(tt.code, dtypes[tt.code].size, []int{0, tt.v})
-		got, err := decodeIndexed(bin, idx)
+		got, _, err := decodeIndexed(bin, idx)
 		if tt.want == "" {
 			require.NoError(t, err)
 			require.Equal(t, []uint16{0, uint16(tt.v)}, got)
@@ -135,9 +139,10 @@ func FuzzIndexed(f *testing.F) {
 		f.Add(bin, idx)
 	}
 	f.Fuzz(func(t *testing.T, bin, idx []byte) {
-		tokens, err := decodeIndexed(bin, idx)
+		tokens, documents, err := decodeIndexed(bin, idx)
 		if err == nil {
 			require.LessOrEqual(t, len(tokens), len(bin))
+			require.True(t, slices.IsSorted(documents) && documents[0] == 0 && int(documents[len(documents)-1]) <= len(tokens))
 		}
 	})
 }

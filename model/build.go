@@ -81,7 +81,7 @@ func (m *Model) end(inner string) {
 
 // head is a head with activations of its own.
 func (m *Model) head() Head {
-	h := Head{W: m.Embed.W, TP: m.rank.TP(), CP: m.rank.CP()}
+	h := Head{W: m.Embed.W, TP: m.rank.TP(), CP: m.rank.CP(), Normaliser: m.Normaliser}
 	if m.Tied {
 		m.use(h.W)
 	} else {

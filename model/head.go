@@ -19,14 +19,17 @@ type Head struct {
 	TP parallel.Member
 	CP parallel.Member // the ranks that share its sequences, over which losses meet before microbatches do
 
+	Normaliser Normaliser
+
 	x, logits, lse, targets *device.Tensor // of all rows
+	labels                  *device.Tensor // how many of the microbatch's targets are labels; nil: they are not counted
 }
 
 var (
 	crossEntropyKernel = &device.Kernel{Name: "cross_entropy", ByToken: true, In: device.Names("logits targets"), Out: device.Names("loss lse"),
 		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
 		Run: device.Width(runLoss[float32], runLoss[float64])}
-	crossEntropyBackwardKernel = &device.Kernel{Name: "cross_entropy.bwd", ByToken: true, In: device.Names("logits lse targets"),
+	crossEntropyBackwardKernel = &device.Kernel{Name: "cross_entropy.bwd", ByToken: true, In: device.Names("logits lse targets labels?"),
 		Scalars: device.Names("scale first?"), Out: device.Names("dlogits"),
 		Run: device.Width(runLossBackward[float32], runLossBackward[float64])}
 	sumKernel = &device.Kernel{Name: "sum", ByToken: true, In: device.Names("loss"), Out: device.Names("sum"),
@@ -43,20 +46,19 @@ var (
 		Run: device.Width(runLossJoin[float32], runLossJoin[float64])}
 )
 
-// Forward returns the sum of the tokens' losses, in nats.
-func (h *Head) Forward(dev *device.Device, x, targets *device.Tensor) *device.Tensor {
+// Forward returns the tokens' loss, in nats: their sum, or their mean (ByMicrobatch); and the number of the rank's labels, ByToken.
+func (h *Head) Forward(dev *device.Device, x, targets *device.Tensor) (loss, labels *device.Tensor) {
 	dev.CutColumns(h.TP.Index, h.TP.Size())
 	h.x, h.targets = h.TP.Gather(dev, "logits.gather", x, 1), targets
 	f := nn.MasterFormat(x.Format)
 	h.logits = nn.Multiply(nn.NT, h.x, h.W.W).In(f).Run(dev, "logits") // (rows,V/tp)
-	loss := h.losses(dev, f)
-
+	each := h.losses(dev, f)
 	c := dev.Open("loss_sum", sumKernel)
 	c.Shards = h.CP.Size()
-	c.Read("loss", loss)
+	c.Read("loss", each)
 	sum := c.Write("sum", f, 1)
 	c.Do()
-	return h.CP.AllReduceByToken(dev, "loss_sum.join", sum)
+	return h.normalise(dev, h.CP.AllReduceByToken(dev, "loss_sum.join", sum))
 }
 
 // losses is every row's loss; it keeps lse.
@@ -116,12 +118,13 @@ func (h *Head) first(c *device.Call) {
 // Logits are those of the last Forward, (rows,V/tp).
 func (h *Head) Logits() *device.Tensor { return h.logits }
 
-// Backward starts from dloss = scale, one over the tokens of the global batch.
+// Backward starts from dloss = scale, such as one over the tokens of the global batch.
 func (h *Head) Backward(dev *device.Device, scale float64) *device.Tensor {
 	c := dev.Open("logits.dx", crossEntropyBackwardKernel)
 	c.Read("logits", h.logits)
 	c.Read("lse", h.lse)
 	c.Read("targets", h.targets)
+	c.ReadIf("labels", h.labels)
 	c.ReadScalar("scale", scale)
 	h.first(c)
 	d := c.Write("dlogits", h.x.Format, h.logits.Shape()...)
@@ -137,9 +140,12 @@ func runLoss[T libm.Float](c *device.Call) {
 }
 
 func runLossBackward[T libm.Float](c *device.Call) {
-	l := c.Input("logits")
+	l, scale := c.Input("logits"), c.Scalar("scale")
+	if labels := c.Input("labels"); labels != nil {
+		scale /= nn.Labels(labels)
+	}
 	crossEntropyBackward(device.Out[T](c, "dlogits"), device.Data[T](l), device.In[T](c, "lse"), c.Input("targets").I32(),
-		l.Cols(), int(c.Scalar("first")), T(c.Scalar("scale")))
+		l.Cols(), int(c.Scalar("first")), T(scale))
 }
 
 func runRowMax[T libm.Float](c *device.Call) {

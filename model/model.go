@@ -16,6 +16,7 @@ import (
 // Weights are what the pieces of a network on one rank share: parameters by name, the routers' state, and streams.
 type Weights struct {
 	Config
+	Normaliser      Normaliser // of the losses; it is set before the first piece
 	params          []*nn.Param
 	initials        []initializer
 	byName          map[string]*nn.Param
@@ -61,10 +62,11 @@ type Model struct {
 }
 
 // Losses are the parts of one microbatch's loss, one element each: the language-model losses as
-// sums over tokens in nats, the others as they enter the total. They are of all ranks that share the microbatch's tokens, but
+// sums over tokens in nats, or means (ByMicrobatch), the others as they enter the total. They are of all ranks that share the microbatch's tokens, but
 // only of the piece's layers.
 type Losses struct {
 	LM      *device.Tensor   // nil: the piece has no head
+	Labels  *device.Tensor   // how many labels of LM the rank has, where the step is divided by them
 	MTP     []*device.Tensor // per depth
 	Aux     []*device.Tensor // load balancing, one per mixture-of-experts layer
 	Z       []*device.Tensor
@@ -137,7 +139,7 @@ func (m *Model) extents(b, t int) {
 // headForward is what comes after the layers: the head, and the depths of multi-token prediction.
 func (m *Model) headForward(dev *device.Device, y, tokens, targets *device.Tensor, run runner) {
 	h := m.Norm.Forward(dev, y) // (rows,D)
-	m.losses.LM = m.Head.Forward(dev, h, m.context(dev, "context.targets", targets))
+	m.losses.LM, m.losses.Labels = m.Head.Forward(dev, h, m.context(dev, "context.targets", targets))
 	for k, d := range m.Depths {
 		at := dev.In(depthScopes.At(k))
 		ids, labels := roll(at, tokens, targets, m.Starts, k+1)
@@ -147,8 +149,8 @@ func (m *Model) headForward(dev *device.Device, y, tokens, targets *device.Tenso
 	}
 }
 
-// Backward goes through the last Forward. Each token's loss has the weight tokenScale, one over
-// the tokens of the global batch; the layers' own losses have lossScale, one over the microbatches.
+// Backward goes through the last Forward. What the head returned has the weight tokenScale, such as one over
+// the tokens of the global batch; the layers' own losses have lossScale, such as one over the microbatches.
 func (m *Model) Backward(dev *device.Device, tokenScale, lossScale float64) {
 	m.BackwardFrom(dev, nil, tokenScale, lossScale)
 }
@@ -180,10 +182,15 @@ func (m *Model) headBackward(dev *device.Device, tokenScale float64, run runner)
 	return m.Norm.Backward(dev, dy)
 }
 
-// MTPScale is the weight of each label's loss at MTP depth k: the tokens' by factor/depths, their mean
-// being over the labels that T−k−1 steps of a sequence have.
+// MTPScale is the weight of what the head of MTP depth k returns: the tokens' by factor/depths. By Tokens their mean is over the labels that
+// T−k−1 steps of a sequence have, ByMicrobatch over those that are there; ByToken a label weighs as much as one of the main head, where
+// Megatron's process_mtp_loss multiplies by a ratio of the labels that one rank has, which would depend on the layout.
 func (w *Weights) MTPScale(k, seq int, tokenScale float64) float64 {
-	return tokenScale * w.MTP.Factor / float64(w.MTP.Depths) * float64(seq) / float64(seq-k-1)
+	scale := tokenScale * w.MTP.Factor / float64(w.MTP.Depths)
+	if w.Normaliser != Tokens {
+		return scale
+	}
+	return scale * float64(seq) / float64(seq-k-1)
 }
 
 // Format is that of weights and activations.
@@ -206,15 +213,16 @@ func module(dev *device.Device, label string, x, y *device.Tensor) {
 }
 
 // Total is loss = lm/tokens + Σ aux/micro + Σ z/micro for reporting, each sum in layer order.
-var total = &device.Kernel{Name: "sum", In: device.Names("part..."), Scalars: device.Names("scale"), Out: device.Names("y"),
+var total = &device.Kernel{Name: "sum", In: device.Names("part... labels?"), Scalars: device.Names("scale"), Out: device.Names("y"),
 	Fixed: reduce.MustPlan("parts:seq/fp32"), Run: device.Width(runTotal[float32], runTotal[float64])}
 
-// Reduce adds one-element tensors in the given order and multiplies by scale.
-func Reduce(dev *device.Device, label string, parts []*device.Tensor, scale float64, f lowp.Format) *device.Tensor {
+// Reduce adds one-element tensors in the given order, multiplies by scale and divides by a number of labels; nil: by none.
+func Reduce(dev *device.Device, label string, parts []*device.Tensor, scale float64, labels *device.Tensor, f lowp.Format) *device.Tensor {
 	c := dev.Open(label, total)
 	for _, p := range parts {
 		c.Read("part", p)
 	}
+	c.ReadIf("labels", labels)
 	c.ReadScalar("scale", scale)
 	y := c.Write("y", f, 1)
 	c.Do()
@@ -224,5 +232,9 @@ func Reduce(dev *device.Device, label string, parts []*device.Tensor, scale floa
 func runTotal[T libm.Float](c *device.Call) {
 	parts := c.Inputs("part")
 	sum := kernel.Run(c.Fold("parts", len(parts)), func(i int) T { return device.Data[T](parts[i].Tensor)[0] })
-	device.Out[T](c, "y")[0] = T(sum * T(c.Scalar("scale")))
+	sum *= T(c.Scalar("scale"))
+	if labels := c.Input("labels"); labels != nil {
+		sum /= T(nn.Labels(labels))
+	}
+	device.Out[T](c, "y")[0] = sum
 }

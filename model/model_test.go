@@ -158,7 +158,7 @@ func TestReduceAddsInOrder(t *testing.T) {
 			p.Set(0, v)
 			parts = append(parts, p)
 		}
-		return Reduce(dev, "total", parts, 0.5, lowp.FP32).Value(0)
+		return Reduce(dev, "total", parts, 0.5, nil, lowp.FP32).Value(0)
 	}
 	require.Equal(t, 0.0, sum(1, 1e8, 1, -1e8))
 	require.Equal(t, 0.5, sum(2, 1e8, -1e8, 1), "negative control")

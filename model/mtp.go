@@ -43,13 +43,14 @@ type Depth struct {
 	halves [2]*device.Tensor
 }
 
-// Forward returns what the depth knows and the sum of its losses.
+// Forward returns what the depth knows, and its loss.
 func (d *Depth) Forward(dev *device.Device, h, ids, labels *device.Tensor, run runner) (out, loss *device.Tensor) {
 	e := d.ENorm.Forward(dev.In("enorm"), d.Embed.Forward(dev, ids))
 	d.joined = nn.Concat(dev, "join", e, d.HNorm.Forward(dev.In("hnorm"), h)) // (B·T,2·D)
 	x := nn.Fprop(d.joined, d.Proj).Run(dev, "proj")
 	out = d.Norm.Forward(dev, run.forward(dev, d.Blocks, 0, x))
-	return out, d.Head.Forward(dev, out, labels)
+	loss, _ = d.Head.Forward(dev, out, labels)
+	return out, loss
 }
 
 // Backward returns the gradient of h. dout is that of the depth's output from the depth that

@@ -82,7 +82,8 @@ func vocabulary(embed, head *nn.Param, r parallel.Rank, b int, rows []int) netwo
 	}
 	return network{
 		func(dev *device.Device, _ *device.Tensor) *device.Tensor {
-			return h.Forward(dev, e.Forward(dev, ids), targets)
+			loss, _ := h.Forward(dev, e.Forward(dev, ids), targets)
+			return loss
 		},
 		func(dev *device.Device, _ *device.Tensor) *device.Tensor {
 			dx := h.Backward(dev, 0.25)

@@ -20,6 +20,9 @@ type AdamW struct {
 	Config
 	Buckets []*Bucket
 
+	// Labels are those of the step, which gradients are divided by once they are summed; nil: they were divided in the backward.
+	Labels *device.Tensor
+
 	// Canonical makes every bit independent of the layout: see canonical.go.
 	Canonical bool
 
@@ -30,6 +33,7 @@ type AdamW struct {
 	early *early // nil: gradients are added once the step's backward is over
 
 	sums, totals, grads []*device.Tensor // of the norm at hand
+	divided             []device.Arg
 }
 
 var (
@@ -54,6 +58,9 @@ var (
 // Source: Loshchilov & Hutter 2019, decay first as in PyTorch; docs/facts.md, Training step for the clipping.
 func (a *AdamW) Step(dev *device.Device, step int, rate float64) (norm *device.Tensor, taken bool) {
 	a.reduce(dev.In("grads"))
+	if a.Labels != nil {
+		a.divide(dev.In("normaliser"))
+	}
 	taken = a.Scale == nil || a.Scale.unscale(dev, a.Buckets, a.rank.All())
 	norm = a.norm(dev.In("grad_norm"))
 	opt, weights := dev.In("optim"), dev.In("weights")

@@ -1,6 +1,8 @@
 package optim
 
 import (
+	"slices"
+
 	"firstbit/device"
 	"firstbit/nn"
 	"firstbit/parallel"
@@ -56,6 +58,18 @@ func (s *Segment) gradient() *device.Tensor {
 	}
 	v.From = s.sum.From // more than one Call of a step may write to it
 	return v
+}
+
+// sums lists what the gradients of buckets lie in, each tensor once and by the name of the first parameter in it.
+func sums(all []device.Arg, buckets []*Bucket) []device.Arg {
+	for _, b := range buckets {
+		for _, s := range b.Segments {
+			if !slices.ContainsFunc(all, func(x device.Arg) bool { return x.Tensor == s.sum }) {
+				all = append(all, device.Arg{Name: s.Param.Name, Tensor: s.sum})
+			}
+		}
+	}
+	return all
 }
 
 // lay moves what travels together to one memory. Where uses are kept apart, gradients are collected use by use.

@@ -3,7 +3,6 @@ package optim
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"firstbit/device"
 	"firstbit/lowp"
@@ -68,7 +67,7 @@ type LossScale struct {
 
 	// Found is 1 where a rank found an overflow in the last step, else 0.
 	Found *device.Tensor
-	sums  []*device.Tensor // of the step at hand
+	sums  []device.Arg // of the step at hand
 }
 
 // NewLossScale is that of a run at its beginning.
@@ -102,15 +101,10 @@ func (s *LossScale) unscale(dev *device.Device, buckets []*Bucket, all parallel.
 	c := dev.Open("unscale", unscaleKernel)
 	c.Read("scale", s.Scale)
 	found := c.Write("found_inf", lowp.FP32, 1)
-	s.sums = s.sums[:0]
-	for _, b := range buckets {
-		for _, p := range b.Segments {
-			if !slices.Contains(s.sums, p.sum) {
-				s.sums = append(s.sums, p.sum)
-				c.Read(p.Param.Name, p.sum)
-				c.Update(p.Param.Name, p.sum)
-			}
-		}
+	s.sums = sums(s.sums[:0], buckets)
+	for _, x := range s.sums {
+		c.Read(x.Name, x.Tensor)
+		c.Update(x.Name, x.Tensor)
 	}
 	c.Do()
 	s.Found = all.Largest(dev, "found_inf", found)

@@ -29,8 +29,8 @@ type Mamba struct {
 	Batch int     // B, set by the model for each microbatch
 	// Starts (B,T) is, of every step of whole sequences, the one that its document begins at; nil: sequences are documents. Set as Batch is.
 	Starts *device.Tensor
-	TP    parallel.Member
-	CP    parallel.Member
+	TP     parallel.Member
+	CP     parallel.Member
 
 	in, z, raw, xbc, conv  *device.Tensor
 	before                 *device.Tensor // the steps of xbc before the rank's

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"firstbit/data"
 	"firstbit/files"
 	"firstbit/lowp"
 	"firstbit/model"
@@ -19,19 +20,24 @@ import (
 
 // Config is everything that decides a run besides its schedule, recipe and faults.
 type Config struct {
-	Seed      uint64       `json:"seed"`
-	Steps     int          `json:"steps"`
-	Batch     int          `json:"batch"`     // sequences of a microbatch
-	Micro     int          `json:"micro"`     // microbatches of a step
-	Seq       int          `json:"seq"`       // tokens of a sequence
-	Precision string       `json:"precision"` // fp32, bf16, fp16 with a scaled loss, fp64 for references, or bf16 with linear layers in fp8, mxfp8 or nvfp4
-	Quant     Quant        `json:"quant"`
-	Data      string       `json:"data"`    // a text file, folder or token file; empty: the embedded corpus
-	Streams   string       `json:"streams"` // of dropout and jitter: rank, a rank's own, or indexed by tokens; empty: indexed if canonical, else rank
-	Weights   string       `json:"weights"` // a nemotron_h folder whose weights the run begins with; empty: drawn
-	Model     model.Config `json:"model"`
-	Optim     optim.Config `json:"optim"`
-	Cluster   Cluster      `json:"cluster"`
+	Seed      uint64 `json:"seed"`
+	Steps     int    `json:"steps"`
+	Batch     int    `json:"batch"`     // sequences of a microbatch
+	Micro     int    `json:"micro"`     // microbatches of a step
+	Seq       int    `json:"seq"`       // tokens of a sequence
+	Precision string `json:"precision"` // fp32, bf16, fp16 with a scaled loss, fp64 for references, or bf16 with linear layers in fp8, mxfp8 or nvfp4
+	Quant     Quant  `json:"quant"`
+	Data      string `json:"data"`    // a text file, folder or token file; empty: the embedded corpus
+	Streams   string `json:"streams"` // of dropout and jitter: rank, a rank's own, or indexed by tokens; empty: indexed if canonical, else rank
+	Weights   string `json:"weights"` // a nemotron_h folder whose weights the run begins with; empty: drawn
+	// Documents are packed into sequences; what of their boundaries counts.
+	Documents data.Documents `json:"documents,omitzero"`
+	// PerToken divides losses and gradients by the labels of the whole step, once, instead of by those of each microbatch.
+	PerToken bool         `json:"calculate_per_token_loss,omitzero"`
+	EpochEnd string       `json:"epoch_end,omitzero"` // continue, or empty: a step goes on into the next epoch; partial: an epoch's last step has the microbatches that are left
+	Model    model.Config `json:"model"`
+	Optim    optim.Config `json:"optim"`
+	Cluster  Cluster      `json:"cluster"`
 }
 
 // Cluster is the simulated machines.
@@ -78,6 +84,12 @@ func (c Config) Validate() error {
 	}
 	if c.Streams != "" && !slices.Contains(StreamModes, c.Streams) {
 		return fmt.Errorf("streams: %q: %s, or empty for the recipe's", c.Streams, spell.OneOf(c.Streams, StreamModes))
+	}
+	if c.EpochEnd != "" && !slices.Contains(epochEnds, c.EpochEnd) {
+		return fmt.Errorf("epoch_end: %q: %s", c.EpochEnd, spell.OneOf(c.EpochEnd, epochEnds))
+	}
+	if err := c.Documents.Validate(); err != nil {
+		return err
 	}
 	if err := c.Model.Validate(); err != nil {
 		return err

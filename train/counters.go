@@ -74,7 +74,7 @@ func (t *Trainer) CheckSaved(m *checkpoint.Manifest, f *checkpoint.File) error {
 		if t.Precision == scaledPrecision { // whose steps may have been skipped
 			want[1].least, want[2].least = 0, 0
 		}
-		want[3].least = step * int64(t.Batch*t.Microbatches())
+		want[3].least = t.consumedBy(step)
 		want[3].most = want[3].least
 	}
 	for _, w := range want {

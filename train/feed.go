@@ -9,26 +9,39 @@ import (
 // feed is where a step's samples come from.
 type feed struct {
 	sampler *data.Sampler
-	batches []*batch // by lane
+	batches map[place]*batch
+	window  int // microbatches of a rank in the step
 }
 
-var batchKernel = &device.Kernel{Name: "sampler", Scalars: device.Names("consumed"), Out: device.Names("tokens targets")}
+var batchKernel = &device.Kernel{Name: "sampler", Scalars: device.Names("consumed"), Out: device.Names("tokens targets starts?")}
 
 // batch is the samples of a microbatch under way.
-type batch struct{ tokens, targets *device.Tensor }
+type batch struct {
+	tokens, targets *device.Tensor
+	starts          *device.Tensor // of documents; nil: they are no boundaries
+}
 
-// batchOf is that of a lane.
-func (t *Trainer) batchOf(lane int) *batch {
-	for len(t.batches) <= lane {
-		t.batches = append(t.batches, &batch{device.NewTensor(lowp.INT32, t.Batch, t.Seq), device.NewTensor(lowp.INT32, t.Batch, t.Seq)})
+// place is a lane of one of the rank's pieces.
+type place struct{ piece, lane int }
+
+// batchOf is the batch of a place.
+func (t *Trainer) batchOf(at place) *batch {
+	b := t.batches[at]
+	if b == nil {
+		whole := func() *device.Tensor { return device.NewTensor(lowp.INT32, t.Batch, t.Seq) }
+		b = &batch{tokens: whole(), targets: whole()}
+		if t.Documents.ResetAttentionMask {
+			b.starts = whole()
+		}
+		t.batches[at] = b
 	}
-	return t.batches[lane]
+	return b
 }
 
 // sample is the number, within the run, of a microbatch's first sample. Those of a step lie data rank after data rank, microbatch
 // after microbatch.
 func (t *Trainer) sample(micro int) int64 {
-	return t.consumed + int64((t.rank.DP().Index*t.Micro+micro)*t.Batch)
+	return t.consumed + int64((t.rank.DP().Index*t.window+micro)*t.Batch)
 }
 
 // deal deals the ranks that share a microbatch its samples: the first draws them and gives them to the others.
@@ -41,6 +54,9 @@ func (t *Trainer) deal(dev *device.Device, b *batch, micro int) {
 	}
 	group.Broadcast(dev, "batch.tokens", 0, b.tokens)
 	group.Broadcast(dev, "batch.targets", 0, b.targets)
+	if b.starts != nil {
+		group.Broadcast(dev, "batch.starts", 0, b.starts)
+	}
 }
 
 func (t *Trainer) draw(dev *device.Device, b *batch, micro int) {
@@ -48,10 +64,17 @@ func (t *Trainer) draw(dev *device.Device, b *batch, micro int) {
 	c.ReadScalar("consumed", float64(t.sample(micro))) // exact below 2⁵³
 	c.Update("tokens", b.tokens)
 	c.Update("targets", b.targets)
+	if b.starts != nil {
+		c.Update("starts", b.starts)
+	}
 	if c.Body == nil {
 		c.Body = func(c *device.Call) {
 			t.sampler.Consumed = int64(c.Scalar("consumed")) // fits: it is a count of samples
-			t.sampler.Next(c.Output("tokens").I32(), c.Output("targets").I32())
+			var starts []int32
+			if x := c.Output("starts"); x != nil {
+				starts = x.I32()
+			}
+			t.sampler.Next(c.Output("tokens").I32(), c.Output("targets").I32(), starts)
 		}
 	}
 	c.Do()

@@ -25,6 +25,7 @@ type Trainer struct {
 	pipe
 	losses   losses
 	schedule *optim.Schedule
+	labels   labels
 	counters
 	shown
 }
@@ -42,7 +43,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	sampler, err := data.NewSampler(corpus, c.Seq, c.Seed)
+	sampler, err := data.NewSampler(corpus, c.Seq, c.Seed, c.Documents)
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +55,14 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	if err != nil {
 		return nil, err
 	}
+	w.Normaliser = c.normaliser()
 	if c.indexed(canonical) {
 		w.Index(c.Seed)
 	}
-	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, weights: w, feed: feed{sampler: sampler}}
+	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, weights: w, feed: feed{sampler: sampler, batches: map[place]*batch{}, window: c.Micro}}
+	if err := t.checkEpoch(); err != nil {
+		return nil, err
+	}
 	t.recipe(canonical)
 	if c.Cluster.Overlap {
 		w.Overlap(t.meanwhile)
@@ -71,7 +76,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	t.Model = t.pieces[0].lanes[0]
 	for _, p := range w.Params() {
 		if o, ok := p.Accumulator.(*nn.InOrder); ok {
-			o.Steady = true // every step has as many microbatches
+			o.Steady = c.Micro == 1 || !c.partial() // every step has as many microbatches
 		}
 	}
 	t.schedule = optim.NewSchedule(c.Optim, c.Steps)
@@ -131,11 +136,16 @@ func (t *Trainer) Step() Result {
 	for _, p := range t.weights.Params() {
 		p.ZeroGrad()
 	}
-	t.Optim.Begin(t.Micro)
+	if t.window = t.windowAt(t.consumed); t.window == 0 { // only a restore can bring such a position
+		t.consumed = t.after(t.consumed, 0)
+		t.window = t.windowAt(t.consumed)
+	}
+	t.Optim.Begin(t.window)
 	t.losses.order = t.losses.order[:0]
 	t.scaleLoss()
 	t.pipeline()
 	t.dev.At(t.step, 0, device.Opt)
+	t.joinLabels()
 	norm, taken := t.Optim.Step(t.dev, t.updates+1, t.schedule.Rate())
 	if taken {
 		t.updates++
@@ -150,7 +160,7 @@ func (t *Trainer) Step() Result {
 	}
 	t.updateScales()
 	t.quantise(true)
-	t.consumed += int64(t.Batch * t.Microbatches())
+	t.consumed = t.after(t.consumed, t.window)
 	r := t.metrics(norm)
 	r.NonFinite, r.Skipped = t.nonFinite(), !taken
 	return r
@@ -164,10 +174,10 @@ func (t *Trainer) scaleLoss() {
 	}
 }
 
-// Microbatches is the number of microbatches of a step, on all data-parallel ranks together.
-func (t *Trainer) Microbatches() int { return t.Micro * t.rank.Layout().DP }
+// Microbatches is the number of microbatches of the step, on all data-parallel ranks together.
+func (t *Trainer) Microbatches() int { return t.window * t.rank.Layout().DP }
 
-// Tokens is the number of tokens of a step, on all ranks together.
+// Tokens is the number of tokens of the step, on all ranks together.
 func (t *Trainer) Tokens() int { return t.Batch * t.Microbatches() * t.Seq }
 
 // Metric is a number a step reports.

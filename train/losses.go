@@ -164,12 +164,12 @@ func (t *Trainer) metrics(norm *device.Tensor) Result {
 	dev, f := t.dev.In("metrics"), norm.Format
 	all := t.sumLosses(dev)
 	_, aux, z := t.slots()
-	tokens, micros := 1/float64(t.Tokens()), 1/float64(t.Microbatches())
+	tokens, micros := t.scales()
 	var names []string
 	var parts []*device.Tensor
 	add := func(name string, of []*device.Tensor, scale float64) {
 		if len(of) > 0 {
-			names, parts = append(names, name), append(parts, model.Reduce(dev, name, of, scale, f))
+			names, parts = append(names, name), append(parts, model.Reduce(dev, name, of, scale, t.labels.all, f))
 		}
 	}
 	add("lm_loss", all[:1], tokens)
@@ -177,10 +177,12 @@ func (t *Trainer) metrics(norm *device.Tensor) Result {
 	add("z_loss", all[z:], micros)
 	var depths []*device.Tensor
 	for k, of := range all[1:aux] {
-		depths = append(depths, model.Reduce(dev, "mtp_loss."+strconv.Itoa(k), []*device.Tensor{of}, t.weights.MTPScale(k, t.Seq, tokens), f))
+		depths = append(depths, model.Reduce(dev, "mtp_loss."+strconv.Itoa(k), []*device.Tensor{of}, t.weights.MTPScale(k, t.Seq, tokens), t.labels.all, f))
 	}
-	add("mtp_loss", depths, 1)
-	r := Result{Step: t.step, Metrics: []Metric{t.metric("loss", model.Reduce(dev, "loss", parts, 1, f))}}
+	if len(depths) > 0 { // each is divided already
+		names, parts = append(names, "mtp_loss"), append(parts, model.Reduce(dev, "mtp_loss", depths, 1, nil, f))
+	}
+	r := Result{Step: t.step, Metrics: []Metric{t.metric("loss", model.Reduce(dev, "loss", parts, 1, nil, f))}}
 	for i, p := range parts {
 		r.Metrics = append(r.Metrics, t.metric(names[i], p))
 	}

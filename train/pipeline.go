@@ -10,9 +10,10 @@ import (
 
 // pipe is what a stage of a pipeline goes by.
 type pipe struct {
-	pieces []*piece
-	order  []parallel.Step // of its forwards and backwards
-	beside beside
+	pieces  []*piece
+	order   []parallel.Step // of its forwards and backwards
+	ordered int             // of so many microbatches
+	beside  beside
 }
 
 // piece is a run of layers of the rank's, with a lane for every microbatch that is under way in it: forward, and not yet backward.
@@ -52,14 +53,14 @@ var microCompletion = parallel.NewCompletion("micro", "microbatches", false)
 
 // completion lists the microbatches of a step as they complete.
 func (t *Trainer) completion() []int32 {
-	if t.Micro == 1 {
+	if t.window == 1 {
 		return onlyOne
 	}
 	t.dev.At(t.step, 0, device.Fwd)
-	order := microCompletion.Of(t.dev.In("grads"), "accumulate", t.Micro, t.together())
+	order := microCompletion.Of(t.dev.In("grads"), "accumulate", t.window, t.together())
 	for _, micro := range order {
-		if micro < 0 || int(micro) >= t.Micro {
-			panic(fmt.Sprintf("train: microbatch %d completes: must be from 0 to %d", micro, t.Micro-1))
+		if micro < 0 || int(micro) >= t.window {
+			panic(fmt.Sprintf("train: microbatch %d completes: must be from 0 to %d", micro, t.window-1))
 		}
 	}
 	return order
@@ -87,8 +88,8 @@ func (t *Trainer) pipeline() {
 		}
 		return
 	}
-	if t.order == nil {
-		t.order = parallel.Pipeline(l.PP, l.VPP, t.rank.PP().Index, t.Micro)
+	if t.ordered != t.window {
+		t.order, t.ordered = parallel.Pipeline(l.PP, l.VPP, t.rank.PP().Index, t.window), t.window
 	}
 	for i := 0; i < len(t.order); i++ {
 		s := t.order[i]
@@ -106,11 +107,14 @@ func (t *Trainer) pipeline() {
 func (t *Trainer) forward(i, micro int) { t.forwardIn(i, micro, t.enter(i, micro)) }
 
 func (t *Trainer) forwardIn(i, micro, lane int) {
-	m, dev, b := t.pieces[i].lanes[lane], t.dev.Lane(lane), t.batchOf(lane)
+	m, dev, b := t.pieces[i].lanes[lane], t.dev.Lane(lane), t.batchOf(place{i, lane})
 	dev.At(t.step, micro, device.Fwd)
-	m.Sample = t.sample(micro)
-	if m.Reads() {
+	m.Sample, m.Starts = t.sample(micro), b.starts
+	switch {
+	case m.Reads():
 		t.deal(dev, b, micro)
+	case b.starts != nil: // layers between the ends read where documents begin
+		t.deal(dev.In(chunkLabels.At(m.Index)), b, micro)
 	}
 	y, l := m.ForwardFrom(dev, t.receive(dev, m, m.Index-1), b.tokens, b.targets)
 	for _, r := range m.Routers() {
@@ -122,6 +126,7 @@ func (t *Trainer) forwardIn(i, micro, lane int) {
 		t.losses.order = append(t.losses.order, micro)
 	}
 	t.keep(dev, m, i, micro, l)
+	t.countLabels(dev, l.Labels)
 	if y != nil {
 		t.send(dev, m.Index+1, y)
 	}
@@ -132,7 +137,8 @@ func (t *Trainer) backward(i, micro int) {
 	m, dev := t.pieces[i].lanes[lane], t.dev.Lane(lane)
 	dev.At(t.step, micro, device.Bwd)
 	grad := t.losses.gradient()
-	dx := m.BackwardFrom(dev, t.receive(dev, m, m.Index+1), grad/float64(t.Tokens()), grad/float64(t.Microbatches()))
+	tokenScale, lossScale := t.scales()
+	dx := m.BackwardFrom(dev, t.receive(dev, m, m.Index+1), grad*tokenScale, grad*lossScale)
 	if dx != nil {
 		t.send(dev, m.Index-1, dx)
 	}

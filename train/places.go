@@ -75,7 +75,7 @@ func (p *Places) sumsMicrobatch(w *nn.Param) bool {
 func (p *Places) byToken(c *device.Call, a device.Arg) *state.Place {
 	t, l, at, shape := p.t, p.t.rank.Layout(), p.t.dev.Place(), a.Shape()
 	samples, n := t.Batch*t.Microbatches(), shape[0]
-	cuts := []state.Cut{{Dim: 0, Part: at.DP*t.Micro + c.ID.Micro, Parts: t.Microbatches()}}
+	cuts := []state.Cut{{Dim: 0, Part: at.DP*t.window + c.ID.Micro, Parts: t.Microbatches()}}
 	columns := state.Cut{Dim: 2}
 	columns.Part, columns.Parts = c.Columns()
 	read := n // rows

@@ -90,6 +90,11 @@ func (c Config) Manifest(corpus *data.Corpus) (checkpoint.Manifest, error) {
 	for _, token := range corpus.Tokens {
 		b = binary.LittleEndian.AppendUint16(b, token)
 	}
+	if c.Documents.Any() {
+		for _, at := range corpus.Documents {
+			b = binary.LittleEndian.AppendUint32(b, uint32(at))
+		}
+	}
 	sum := xxh3.Hash128(b).Bytes()
 	m.Corpus = hex.EncodeToString(sum[:])
 	if c.Weights == "" {
