@@ -73,7 +73,7 @@ var letters = []struct{ letter, name string }{
 
 // ConfigFromHF is a nemotron_h config.json as a model. What such a file does not say (tiles,
 // coefficients of losses, whether depths of multi-token prediction repeat) is base's; without a
-// factor in base these depths are left aside, as the library does. A setting that the model lacks
+// factor in base these depths are left aside, as the library does. An option that the model lacks
 // is refused. The library ties no head to its embedding whatever the file says: nor does this.
 func ConfigFromHF(text []byte, base model.Config) (model.Config, error) {
 	h := hfDefaults()
@@ -156,7 +156,7 @@ next:
 	return pattern, nil
 }
 
-// supported reports the first setting that the model lacks.
+// supported reports the first option that the model lacks.
 func (h hfConfig) supported(pattern string) error {
 	switch {
 	case h.Type != "nemotron_h":

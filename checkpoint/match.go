@@ -142,17 +142,17 @@ func flatten(text []byte) (map[string]string, error) {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	flat := map[string]string{}
-	var walk func(path string, v any)
-	walk = func(path string, v any) {
+	var visit func(path string, v any)
+	visit = func(path string, v any) {
 		object, ok := v.(map[string]any)
 		if !ok {
 			flat[path] = fmt.Sprint(v)
 			return
 		}
 		for name, v := range object { // into a map: order reaches nothing
-			walk(strings.TrimPrefix(path+"."+name, "."), v)
+			visit(strings.TrimPrefix(path+"."+name, "."), v)
 		}
 	}
-	walk("", v)
+	visit("", v)
 	return flat, nil
 }

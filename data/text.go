@@ -35,7 +35,7 @@ func openFolder(path string) (*Corpus, error) {
 	return &Corpus{Name: path, Tokens: bytesOf(text), Documents: documents, Vocab: 256}, nil
 }
 
-// joinText joins the text files of a tree by newlines, each a document that its newline ends. Names are walked in sorted order,
+// joinText joins the text files of a tree by newlines, each a document that its newline ends. Names are read in sorted order,
 // folder by folder, so the text does not depend on the file system. Hidden files and folders,
 // binary and empty files, and whatever is no regular file are skipped: links too, since
 // they could lead out of the tree or round in it.

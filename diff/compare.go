@@ -31,7 +31,7 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 		return nil, err
 	}
 	shared.addRanks(a, b)
-	r := &Report{Identical: true, Shared: &shared, Cut: cutText(a, b), ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
+	r := &Report{Identical: true, Shared: &shared, Truncated: truncatedText(a, b), ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
 		Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
 	inA, inB := heldIn(a), heldIn(b)
 	var found []*pair

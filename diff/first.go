@@ -2,7 +2,7 @@ package diff
 
 import "firstbit/trace"
 
-// findFirst walks run A in the order of execution. A record that only B has counts as
+// findFirst reads run A in the order of execution. A record that only B has counts as
 // standing right after the last record before it that both have.
 func (p *pair) findFirst() {
 	p.first = p.mismatch(0, false)

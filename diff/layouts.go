@@ -34,9 +34,9 @@ func Layouts(a, b *trace.Trace, within *Within) (*Report, error) {
 		return nil, err
 	}
 	s := sharing{skipped: map[trace.Key]bool{}, shared: map[trace.Key]bool{}}
-	var cuts [2]cut
+	var cuts [2]batching
 	for i, t := range []*trace.Trace{a, b} {
-		if cuts[i], err = cutOf(t); err != nil {
+		if cuts[i], err = batchingOf(t); err != nil {
 			return nil, err
 		}
 	}
@@ -49,7 +49,7 @@ func Layouts(a, b *trace.Trace, within *Within) (*Report, error) {
 	for i, t := range []*trace.Trace{a, b} {
 		s.side[i] = s.identify(t, w, level, cuts[i])
 	}
-	r := &Report{Identical: true, Layouts: true, Shared: &shared, Cut: cutText(a, b), ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
+	r := &Report{Identical: true, Layouts: true, Shared: &shared, Truncated: truncatedText(a, b), ConfigDifferences: configDifferences(a.Raw, b.Raw), Action: "none",
 		Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
 	s.between = between{dirs: [2]string{a.Dir, b.Dir}, within: within, found: map[wholeKey]distance{}}
 	for i, t := range []*trace.Trace{a, b} {
@@ -83,7 +83,7 @@ func (s *sharing) byParts() bool {
 }
 
 func (s *sharing) otherMicrobatches() string {
-	if x, y := s.between.side[0].cut, s.between.side[1].cut; x.dp*x.micro*x.batch != y.dp*y.micro*y.batch || x.seq != y.seq {
+	if x, y := s.between.side[0].batching, s.between.side[1].batching; x.dp*x.micro*x.batch != y.dp*y.micro*y.batch || x.seq != y.seq {
 		return "a step has other samples in one run than in the other: only what lies outside of them is compared"
 	}
 	if s.byParts() {
@@ -100,7 +100,7 @@ type side struct {
 
 func inside(phase string) bool { return phase == "fwd" || phase == "bwd" || phase == "rec" }
 
-func (s *sharing) identify(t *trace.Trace, w *window, level trace.Level, c cut) side {
+func (s *sharing) identify(t *trace.Trace, w *window, level trace.Level, c batching) side {
 	found := side{by: map[trace.Key][]*trace.Record{}}
 	for i := range t.Ranks {
 		records := w.of(t.Ranks[i].Records)
@@ -124,7 +124,7 @@ func (s *sharing) identify(t *trace.Trace, w *window, level trace.Level, c cut) 
 }
 
 // globalKey is a key of no rank, with the microbatch's number over all data-parallel ranks.
-func globalKey(r *trace.Record, c cut) trace.Key {
+func globalKey(r *trace.Record, c batching) trace.Key {
 	k := r.Key()
 	k.Rank = 0
 	if inside(r.Phase) {
@@ -171,7 +171,7 @@ func (s *sharing) whole(side int) map[trace.Key]bool {
 	for l, records := range p.lanes {
 		for i := range records {
 			if s.between.compared(side, spot{l, i}) {
-				ids[globalKey(&records[i], p.cut)] = true
+				ids[globalKey(&records[i], p.batching)] = true
 			}
 		}
 	}

@@ -83,7 +83,7 @@ const none = -1
 // earliest tells of each lane's place, none for some, whether no other's happens before it. A place is the number of a record; those of
 // one collective are one event.
 func (o *order) earliest(places []int) []bool {
-	w := walk{order: o, places: places, at: make([]int, len(places)), after: make([]bool, len(places)), sent: map[spot]bool{}, came: map[event]int{},
+	w := replay{order: o, places: places, at: make([]int, len(places)), after: make([]bool, len(places)), sent: map[spot]bool{}, came: map[event]int{},
 		waits: make([]bool, len(places)), first: make([]bool, len(places))}
 	for moved := true; moved; {
 		moved = false
@@ -102,8 +102,8 @@ func (o *order) earliest(places []int) []bool {
 	return w.first
 }
 
-// walk goes through the records as they could have happened.
-type walk struct {
+// replay goes through the records as they could have happened.
+type replay struct {
 	*order
 	places []int
 	at     []int  // by lane: its next record
@@ -115,7 +115,7 @@ type walk struct {
 }
 
 // run takes a lane as far as it can go.
-func (w *walk) run(l int) (moved bool) {
+func (w *replay) run(l int) (moved bool) {
 	for w.at[l] < len(w.lanes[l]) {
 		r := &w.lanes[l][w.at[l]]
 		switch {
@@ -141,7 +141,7 @@ func (w *walk) run(l int) (moved bool) {
 }
 
 // pass looks whether the lane stands at its place.
-func (w *walk) pass(l int, before bool) {
+func (w *replay) pass(l int, before bool) {
 	if w.places[l] == w.at[l] {
 		w.first[l] = !before
 		w.after[l] = true
@@ -149,7 +149,7 @@ func (w *walk) pass(l int, before bool) {
 }
 
 // meet waits for all members; the last to come takes all of them on.
-func (w *walk) meet(l int, r *trace.Record) bool {
+func (w *replay) meet(l int, r *trace.Record) bool {
 	e := eventOf(r)
 	members := w.meets[e]
 	if !w.waits[l] {
@@ -180,7 +180,7 @@ func (w *walk) meet(l int, r *trace.Record) bool {
 }
 
 // receive waits for the sender, where there is a record of it.
-func (w *walk) receive(r *trace.Record, l int) bool {
+func (w *replay) receive(r *trace.Record, l int) bool {
 	from, ok := w.sender(r)
 	if !ok {
 		return true
@@ -203,7 +203,7 @@ func (o *order) sender(r *trace.Record) (spot, bool) {
 }
 
 // force takes one lane that waits past what it waits for.
-func (w *walk) force() bool {
+func (w *replay) force() bool {
 	for l := range w.lanes {
 		if w.at[l] < len(w.lanes[l]) {
 			w.pass(l, w.after[l])

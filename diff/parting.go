@@ -9,7 +9,7 @@ import (
 
 // judge finds the first record that differs, on the ranks of run A.
 func (s *sharing) judge(r *Report, a *trace.Trace, w *window, level trace.Level) {
-	c := s.between.side[0].cut
+	c := s.between.side[0].batching
 	first, closer, missed := s.search(a, c, w, level, func(d distance) bool { return d == far })
 	if first == nil && missed > 0 {
 		first, _, _ = s.search(a, c, w, level, func(d distance) bool { return d == far || d == unknown })
@@ -64,7 +64,7 @@ func (b *between) parting(s spot, k wholeKey) *parting {
 }
 
 // search finds the first record that differs as is asked, and counts on the way those that are near enough and those that cannot be told.
-func (s *sharing) search(a *trace.Trace, c cut, w *window, level trace.Level, as func(distance) bool) (first *parting, closer, missed int) {
+func (s *sharing) search(a *trace.Trace, c batching, w *window, level trace.Level, as func(distance) bool) (first *parting, closer, missed int) {
 	var ranks, places []int
 	var lanes [][]trace.Record
 	var found []*parting
@@ -121,7 +121,7 @@ func count(d distance, closer, missed *int) {
 }
 
 // distance is how a shared record of run A stands to run B's.
-func (s *sharing) distance(rec *trace.Record, c cut) distance {
+func (s *sharing) distance(rec *trace.Record, c batching) distance {
 	b := s.other(rec, c)
 	switch {
 	case b == nil:
@@ -133,7 +133,7 @@ func (s *sharing) distance(rec *trace.Record, c cut) distance {
 }
 
 // other is a record of run B that ought to be a shared one's equal and is not; nil: none.
-func (s *sharing) other(a *trace.Record, c cut) *trace.Record {
+func (s *sharing) other(a *trace.Record, c batching) *trace.Record {
 	k := globalKey(a, c)
 	if !s.shared[k] {
 		return nil

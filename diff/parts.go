@@ -41,7 +41,7 @@ type argument struct {
 
 // parts is the wholes of a run.
 type parts struct {
-	cut
+	batching
 	within bool // microbatches are apart
 	ranks  []int
 	lanes  [][]trace.Record
@@ -49,8 +49,8 @@ type parts struct {
 	wholes map[wholeKey]*whole
 }
 
-func partsOf(t *trace.Trace, w *window, level trace.Level, c cut, within bool) *parts {
-	p := &parts{cut: c, within: within, wholes: map[wholeKey]*whole{}}
+func partsOf(t *trace.Trace, w *window, level trace.Level, c batching, within bool) *parts {
+	p := &parts{batching: c, within: within, wholes: map[wholeKey]*whole{}}
 	if !t.Run.Parts {
 		return p
 	}

@@ -16,7 +16,7 @@ func Replicas(t *trace.Trace) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("trace %s: %w", t.Dir, err)
 	}
-	r := &Report{Identical: true, Cut: cutText(t), ConfigDifferences: []Field{}, Action: "none", Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
+	r := &Report{Identical: true, Truncated: truncatedText(t), ConfigDifferences: []Field{}, Action: "none", Evidence: []string{}, Roots: []Finding{}, Ranks: []RankVerdict{}}
 	found := make([]*mismatch, len(t.Ranks)) // by rank: its first
 	note := func(s spot, j judgement) {
 		if m := found[s.lane]; m == nil || s.at < m.at {

@@ -78,7 +78,7 @@ type Report struct {
 	Steps             int           `json:"steps"`
 	Records           int           `json:"records"`
 	Shared            *Shared       `json:"shared"`                 // of two traces
-	Cut               *string       `json:"cut"`                    // says which trace was cut short; null: none was
+	Truncated         *string       `json:"cut"`                    // says which trace was cut short; null: none was
 	NotRecorded       *string       `json:"not_recorded,omitempty"` // what a trace lacks, so that it was not compared
 	LeftOut           int           `json:"left_out,omitempty"`     // of two layouts: IDs that one has alone, or has otherwise
 	ConfigDifferences []Field       `json:"config_differences"`

@@ -8,20 +8,20 @@ import (
 	"firstbit/trace"
 )
 
-// cut is how a run cuts the samples of a step.
-type cut struct{ dp, micro, batch, seq int }
+// batching is how a run cuts the samples of a step.
+type batching struct{ dp, micro, batch, seq int }
 
 // samples are those of a microbatch and the number of microbatches: the same in two runs, a microbatch of one number has the same samples.
-func (c cut) samples() [3]int { return [3]int{c.dp * c.micro, c.batch, c.seq} }
+func (c batching) samples() [3]int { return [3]int{c.dp * c.micro, c.batch, c.seq} }
 
 // oneCut tells whether two runs of one layout have the same samples in their microbatches, as far as they say.
 func oneCut(a, b *trace.Trace) bool {
-	x, errA := cutOf(a)
-	y, errB := cutOf(b)
+	x, errA := batchingOf(a)
+	y, errB := batchingOf(b)
 	return errA != nil || errB != nil || x == y
 }
 
-func cutOf(t *trace.Trace) (c cut, err error) {
+func batchingOf(t *trace.Trace) (c batching, err error) {
 	l, err := parallel.ParseLayout(t.Run.Layout)
 	if err != nil {
 		return c, fmt.Errorf("trace %s: %w", t.Dir, err)
@@ -34,7 +34,7 @@ func cutOf(t *trace.Trace) (c cut, err error) {
 		}
 		return int(n) // fits: it is far below 2⁶³
 	}
-	c = cut{l.DP, number("micro"), number("batch"), number("seq")}
+	c = batching{l.DP, number("micro"), number("batch"), number("seq")}
 	if c.micro < 1 {
 		return c, NotComparable{fmt.Sprintf("trace %s: its run.json does not say how samples are cut into microbatches", t.Dir)}
 	}

@@ -21,7 +21,7 @@ func (b *between) verdict(m *parting, s *sharing) (string, []string) {
 		}
 		return "narrow", []string{fmt.Sprintf("the %s that %s reads differs: how it is summed over microbatches and ranks, the layouts do not share", input, path)}
 	}
-	if o := s.other(m.a, b.side[0].cut); o != nil && sigsEqual(m.a.In, o.In) {
+	if o := s.other(m.a, b.side[0].batching); o != nil && sigsEqual(m.a.In, o.In) {
 		m.b = o
 		return "origin", []string{"all inputs equal, outputs differ"}
 	}
@@ -115,7 +115,7 @@ func (j *judging) settled(side int, s spot, from string, hops int) bool {
 	}
 	c := &p.lanes[s.lane][at]
 	switch {
-	case j.sharing.sharedEqual(globalKey(c, p.cut)):
+	case j.sharing.sharedEqual(globalKey(c, p.batching)):
 		return true
 	case receives(c):
 		return j.message(side, c, hops)
@@ -144,7 +144,7 @@ func (j *judging) state(p *parts, s spot, from string) bool {
 			return true
 		}
 		d := j.of(p.key(made, from))
-		return d == equalBits || d == near || j.sharing.sharedEqual(globalKey(made, p.cut))
+		return d == equalBits || d == near || j.sharing.sharedEqual(globalKey(made, p.batching))
 	}
 	return false
 }

@@ -113,11 +113,11 @@ func (w *window) broken(from, to int) bool {
 	return false
 }
 
-// cutText says which of these traces were cut short; nil: none was.
-func cutText(traces ...*trace.Trace) *string {
+// truncatedText says which of these traces were cut short; nil: none was.
+func truncatedText(traces ...*trace.Trace) *string {
 	var parts []string
 	for _, t := range traces {
-		if t.Cut {
+		if t.Truncated {
 			parts = append(parts, fmt.Sprintf("trace %s was cut short: its last whole step is %d", t.Dir, t.Whole))
 		}
 	}
@@ -133,7 +133,7 @@ func (r *Report) Unknown() bool { return !r.Identical && r.First == nil }
 
 // end settles a comparison in which nothing differs: of traces that were cut short that says nothing about the rest.
 func (r *Report) end() *Report {
-	if r.First == nil && r.Cut != nil {
+	if r.First == nil && r.Truncated != nil {
 		r.Identical = false
 	}
 	return r

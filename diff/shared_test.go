@@ -64,7 +64,7 @@ func TestStepsThatBothHold(t *testing.T) {
 			r, err := Compare(a, b)
 			require.NoError(t, err, c.name)
 			require.Equal(t, &Shared{c.steps, c.of, 1, 1}, r.Shared, c.name)
-			require.Nil(t, r.Cut, c.name)
+			require.Nil(t, r.Truncated, c.name)
 			require.Equal(t, c.step == 0, r.Identical, c.name)
 			if c.step > 0 {
 				require.Equal(t, c.step, r.First.Iteration, c.name)
@@ -119,7 +119,7 @@ func TestInitialisationIsShared(t *testing.T) {
 func TestCutTraces(t *testing.T) {
 	cut := func(whole, bad int) *trace.Trace {
 		tr := traceOf("op", steps(1, whole, bad))
-		tr.Dir, tr.Cut, tr.Whole = "x", true, whole
+		tr.Dir, tr.Truncated, tr.Whole = "x", true, whole
 		return tr
 	}
 	whole := traceOf("op", steps(1, 4, 99))
@@ -129,22 +129,22 @@ func TestCutTraces(t *testing.T) {
 	require.True(t, r.Unknown())
 	require.Equal(t, "none", r.Action)
 	require.Equal(t, &Shared{2, 4, 1, 1}, r.Shared)
-	require.Equal(t, "trace x was cut short: its last whole step is 2", *r.Cut)
+	require.Equal(t, "trace x was cut short: its last whole step is 2", *r.Truncated)
 
 	r, err = Compare(cut(2, 2), whole)
 	require.NoError(t, err)
 	require.False(t, r.Unknown())
 	require.Equal(t, "origin", r.First.Verdict)
-	require.NotNil(t, r.Cut)
+	require.NotNil(t, r.Truncated)
 
 	r, err = Replicas(cut(2, 99))
 	require.NoError(t, err)
 	require.True(t, r.Unknown())
-	require.NotNil(t, r.Cut)
+	require.NotNil(t, r.Truncated)
 
 	lay := func(tr *trace.Trace, layout string) *trace.Trace {
 		named := laid(layout, 1, 1, tr.Ranks[0].Records)
-		named.Cut, named.Whole = tr.Cut, tr.Whole
+		named.Truncated, named.Whole = tr.Truncated, tr.Whole
 		return named
 	}
 	r, err = Layouts(lay(whole, "dp=1"), lay(cut(2, 99), "dp=1,tp=2"), nil)

@@ -2,11 +2,11 @@ package experiments
 
 import "firstbit/train"
 
-// The setting is meant for speed alone. It also decides at which rank's chunk an element of a gradient lies, and so where its ring begins.
+// The size is meant for speed alone. It also decides at which rank's chunk an element of a gradient lies, and so where its ring begins.
 var bucketSize = &Cause{
 	About: About{
 		ID: "bucket-size", Part: "A", Title: "Another bucket size regroups the reduce-scatter",
-		Symptom:  "a setting that only decides how much is sent at once changes every weight",
+		Symptom:  "a size that only decides how much is sent at once changes every weight",
 		Cause:    "in a ring an element is added from the rank behind its chunk's owner on, and which chunk it lies in follows from its place in the bucket",
 		Diagnose: "the reduce-scatter reads other gradients, those that both runs read are equal, and the configurations differ in cluster.bucket",
 		Cure:     "an order independent of the bucket: over ranks pairwise, and a norm whose sum of squares is exact",

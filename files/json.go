@@ -18,7 +18,7 @@ func JSON(text []byte, v any, others bool) error {
 	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // the syntax first, to the last byte
 		return plain(err)
 	}
-	w := walker{json.NewDecoder(bytes.NewReader(text)), others}
+	w := keyChecker{json.NewDecoder(bytes.NewReader(text)), others}
 	if err := w.value(reflect.TypeOf(v), ""); err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func kind(t reflect.Type) string {
 	return "a whole number that is not too large"
 }
 
-// A walker checks the keys of a text whose syntax is right, so that no token can fail.
-type walker struct {
+// A keyChecker checks the keys of a text whose syntax is right, so that no token can fail.
+type keyChecker struct {
 	*json.Decoder
 	others bool
 }
 
 // value checks the next value, to be decoded as a t; nil: as anything.
-func (w walker) value(t reflect.Type, path string) error {
+func (w keyChecker) value(t reflect.Type, path string) error {
 	token, err := w.Token()
 	if err != nil {
 		return plain(err)
@@ -91,7 +91,7 @@ func (w walker) value(t reflect.Type, path string) error {
 	return err
 }
 
-func (w walker) object(t reflect.Type, path string) error {
+func (w keyChecker) object(t reflect.Type, path string) error {
 	fields := fieldsOf(t)
 	seen := map[string]bool{}
 	for w.More() {

@@ -55,7 +55,7 @@ func vectorMatMul(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold) 
 // run computes row blocks lo to hi.
 func (t *tiles) run(lo, hi int) {
 	var edge [vectorTile]float32
-	var w walk
+	var w tileSum
 	var rows []float32
 	if t.packsA {
 		lent := Borrow[float32](t.k * vectorM)
@@ -87,8 +87,8 @@ func (t *tiles) run(lo, hi int) {
 	}
 }
 
-// walk is one tile of c with the rows of a and the columns of b that make it.
-type walk struct {
+// tileSum is one tile of c with the rows of a and the columns of b that make it.
+type tileSum struct {
 	a, b, c     []float32
 	rowA, stepA int
 	stepB, ldc  int
@@ -96,7 +96,7 @@ type walk struct {
 }
 
 // fold runs the steps of the fold on the tile. A join that follows its chain is made in registers.
-func (w *walk) fold(f Fold) {
+func (w *tileSum) fold(f Fold) {
 	if f.InOrder {
 		tile6x16(&w.c[0], w.ldc, &w.a[0], w.rowA, w.stepA, &w.b[0], w.stepB, f.N, false)
 		return
@@ -123,7 +123,7 @@ func (w *walk) fold(f Fold) {
 }
 
 // slot is a place on the stack of partial sums, with the distance of its rows.
-func (w *walk) slot(i int) (c *float32, ldc int) {
+func (w *tileSum) slot(i int) (c *float32, ldc int) {
 	if i == 0 {
 		return &w.c[0], w.ldc
 	}

@@ -84,7 +84,7 @@ func (s *members[T]) sum(in [][]T) {
 
 // run sums tiles lo to hi.
 func (s *members[T]) run(lo, hi int) {
-	w := walkMembers[T]{in: s.in}
+	w := ringPass[T]{in: s.in}
 	for t := lo; t < hi; t++ {
 		first, last := t*s.tile, min((t+1)*s.tile, s.starts[len(s.pieces)])
 		i, found := slices.BinarySearch(s.starts, first)
@@ -103,8 +103,8 @@ func (s *members[T]) run(lo, hi int) {
 	w.end()
 }
 
-// walkMembers sums pieces that follow one another and share a ring, all in one walk.
-type walkMembers[T libm.Float] struct {
+// ringPass sums pieces that follow one another and share a ring, all in one pass around it.
+type ringPass[T libm.Float] struct {
 	in     [][]T
 	pieces []Piece[T]
 	from   []int // how far along the first piece's ring each begins: never less than the one before
@@ -114,8 +114,8 @@ type walkMembers[T libm.Float] struct {
 	width  int // elements of a partial sum: those of all pieces
 }
 
-// add takes a piece into the walk under way, or ends that one first.
-func (w *walkMembers[T]) add(p Piece[T]) {
+// add takes a piece into the pass under way, or ends that one first.
+func (w *ringPass[T]) add(p Piece[T]) {
 	from := 0
 	if n := len(w.pieces); n > 0 {
 		last := &w.pieces[n-1]
@@ -136,7 +136,7 @@ func (w *walkMembers[T]) add(p Piece[T]) {
 
 // along is how far along the first piece's chain that of f begins, if it is the same one around, and not before guess;
 // else −1.
-func (w *walkMembers[T]) along(f Fold, guess int) int {
+func (w *ringPass[T]) along(f Fold, guess int) int {
 	first := w.pieces[0].Fold
 	if f.Program == first.Program {
 		return 0
@@ -163,8 +163,8 @@ func (w *walkMembers[T]) along(f Fold, guess int) int {
 // ringed tells whether the fold is one chain around 0, 1, …, N−1 from First.
 func ringed(f Fold) bool { return f.InOrder || f.First > 0 }
 
-// flush ends the walk: the pieces are summed and forgotten.
-func (w *walkMembers[T]) flush() {
+// flush ends the pass: the pieces are summed and forgotten.
+func (w *ringPass[T]) flush() {
 	if len(w.pieces) == 0 {
 		return
 	}
@@ -186,8 +186,8 @@ func (w *walkMembers[T]) flush() {
 	w.pieces, w.from, w.ends = w.pieces[:0], w.from[:0], w.ends[:0]
 }
 
-// around walks the ring once for the pieces that have begun, and again for those that begin further along.
-func (w *walkMembers[T]) around(acc, spare []T, f Fold) {
+// around goes along the ring once for the pieces that have begun, and again for those that begin further along.
+func (w *ringPass[T]) around(acc, spare []T, f Fold) {
 	Fill(acc, Negzero[T]())
 	step := f.Steps[0]
 	row := func(i int) []T { return w.row(f.Leaf(step.Start + i*step.Stride)) }

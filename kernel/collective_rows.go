@@ -9,11 +9,11 @@ import (
 	"firstbit/reduce"
 )
 
-// row is what the walk's pieces add of member m.
-func (w *walkMembers[T]) row(m int) []T { return w.in[m][w.at:][:w.width] }
+// row is what the pass's pieces add of member m.
+func (w *ringPass[T]) row(m int) []T { return w.in[m][w.at:][:w.width] }
 
-// slots are n partial sums of the walk's width, not cleared.
-func (w *walkMembers[T]) slots(n int) []T {
+// slots are n partial sums of the pass's width, not cleared.
+func (w *ringPass[T]) slots(n int) []T {
 	if w.stack != nil && cap(*w.stack) < n*w.width {
 		GiveBack(w.stack)
 		w.stack = nil
@@ -24,7 +24,7 @@ func (w *walkMembers[T]) slots(n int) []T {
 	return (*w.stack)[:n*w.width]
 }
 
-func (w *walkMembers[T]) end() {
+func (w *ringPass[T]) end() {
 	if w.stack != nil {
 		GiveBack(w.stack)
 	}
@@ -39,8 +39,8 @@ const (
 	join              // what starts at −0 is added to it at the end
 )
 
-// steps is the stack machine on rows of the walk's width; the sum is left in the lowest slot.
-func (w *walkMembers[T]) steps(slots []T, f Fold) {
+// steps is the stack machine on rows of the pass's width; the sum is left in the lowest slot.
+func (w *ringPass[T]) steps(slots []T, f Fold) {
 	n := w.width
 	slot := func(i int) []T { return slots[i*n:][:n] }
 	spare, top := slot(f.Depth), 0

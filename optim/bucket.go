@@ -98,8 +98,8 @@ func (b *Bucket) memory(of func(*nn.Param) *device.Tensor) *device.Buffer {
 	return m
 }
 
-// cut finds the segments of the shard. Moments of a rank alone are shaped as their parameters; those of a shard have one dimension.
-func (b *Bucket) cut(a *AdamW) {
+// segment finds the segments of the shard. Moments of a rank alone are shaped as their parameters; those of a shard have one dimension.
+func (b *Bucket) segment(a *AdamW) {
 	from := 0
 	for _, p := range b.Params {
 		lo, hi := max(b.lo-from, 0), min(b.hi-from, p.Grad.Len())

@@ -26,7 +26,7 @@ func New(c Config, params []*nn.Param, rank parallel.Rank, bucket int, canonical
 		}
 		b.lo, b.hi = parallel.Shard(b.n, b.owners.Size(), b.owners.Index)
 		b.lay(canonical)
-		b.cut(a)
+		b.segment(a)
 	}
 	return a
 }

@@ -39,10 +39,10 @@ func (c choice) tree(e, n, ranks, node int) reduce.Tree {
 	switch c.order {
 	case "ring":
 		chunk, _, _ := partOf(e-lo, hi-lo, ranks)
-		return walk(c.ringOf(channel, ranks), chunk+1)
+		return aroundRing(c.ringOf(channel, ranks), chunk+1)
 	case "symmetric":
 		owner, _, _ := partOf(e, n, ranks)
-		return walk(c.ringOf(-1, ranks), owner)
+		return aroundRing(c.ringOf(-1, ranks), owner)
 	}
 	return c.elsewhere("all", channel, ranks, node)
 }
@@ -63,9 +63,9 @@ func (c choice) shardTree(e, n, ranks, node int) reduce.Tree {
 		for ring[at] != owner {
 			at++
 		}
-		return walk(ring, at+1)
+		return aroundRing(ring, at+1)
 	case "symmetric":
-		return walk(c.ringOf(-1, ranks), owner)
+		return aroundRing(c.ringOf(-1, ranks), owner)
 	}
 	return c.elsewhere("shards", channel, ranks, node)
 }
@@ -96,8 +96,8 @@ func (c choice) ringOf(channel, ranks int) []int {
 
 func (c choice) label() string { return fmt.Sprintf("%s.%s.%d.%d", c.order, c.acc, c.channels, c.ring) }
 
-// walk is the chain once around a ring, from place first on.
-func walk(ring []int, first int) reduce.Tree {
+// aroundRing is the chain once around a ring, from place first on.
+func aroundRing(ring []int, first int) reduce.Tree {
 	order := make([]int, len(ring))
 	for i := range order {
 		order[i] = ring[(first+i)%len(ring)]

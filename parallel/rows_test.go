@@ -159,9 +159,9 @@ func (c choice) ownerTree(e, n, owner, members, node int) reduce.Tree {
 		for ring[at] != owner {
 			at++
 		}
-		return walk(ring, at+1)
+		return aroundRing(ring, at+1)
 	case "symmetric":
-		return walk(c.ringOf(-1, members), owner)
+		return aroundRing(c.ringOf(-1, members), owner)
 	}
 	return c.elsewhere("", channel, members, node)
 }

@@ -81,7 +81,7 @@ func (o *Order) parsePlace(args string) error {
 	return nil
 }
 
-// first is the rank with which a ring's chunk or a symmetric kernel's owner starts its walk around.
+// first is the rank with which a ring's chunk or a symmetric kernel's owner starts its way around.
 func (o Order) first(n int) int {
 	if o.kind == ring {
 		return (int(o.arg) + 1) % n

@@ -160,16 +160,16 @@ func (t Tree) sorted() (Tree, int) {
 // Leaves lists the leaves from left to right.
 func (t Tree) Leaves() []int {
 	var l []int
-	t.walk(func(leaf int) { l = append(l, leaf) })
+	t.visit(func(leaf int) { l = append(l, leaf) })
 	return l
 }
 
-func (t Tree) walk(leaf func(int)) {
+func (t Tree) visit(leaf func(int)) {
 	if t.isLeaf() && !t.isEmpty() {
 		leaf(t.Leaf)
 	}
 	for _, k := range t.Kids {
-		k.walk(leaf)
+		k.visit(leaf)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestAnInterruptEndsEveryRankAfterOneStep(t *testing.T) {
 			}
 			tr, err := trace.Open(s.Trace.Dir)
 			require.NoError(t, err)
-			require.False(t, tr.Cut)
+			require.False(t, tr.Truncated)
 			require.Equal(t, i.Step, *tr.Run.Last)
 			require.NoDirExists(t, filepath.Join(dir, "hf"), "the weights are not those of the end")
 

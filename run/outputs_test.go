@@ -59,7 +59,7 @@ func TestAFailingRunKeepsWhatIsWhole(t *testing.T) {
 	require.NoError(t, err)
 	tr, err := trace.Open(dir)
 	require.NoError(t, err)
-	require.True(t, tr.Cut)
+	require.True(t, tr.Truncated)
 	require.Equal(t, 8, tr.Whole)
 }
 

@@ -155,7 +155,7 @@ func (s *Spec) Check() error {
 }
 
 // verifyDeterministic refuses what a deterministic run must not have. Like the reference's
-// flag it verifies and never flips a setting.
+// flag it verifies and never flips an option.
 func (s *Spec) verifyDeterministic(c choices) error {
 	if s.Recipe == "fast" {
 		return fmt.Errorf("deterministic: recipe %s: must be fixed or canonical", s.Recipe)

@@ -32,7 +32,7 @@ func (o *Options) Cases() (lo, hi int) {
 	return o.N * o.Shard / shards, o.N * (o.Shard + 1) / shards
 }
 
-// Run runs a shard's cases, as many at a time as there are processors. A miss is shrunk to the fewest settings with which it is still
+// Run runs a shard's cases, as many at a time as there are processors. A miss is shrunk to the fewest options with which it is still
 // missed.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	lo, hi := o.Cases()

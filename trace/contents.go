@@ -162,7 +162,7 @@ func (r *rankFiles) read(dir string, closed bool) ([]Record, error) {
 	for i, f := range r.files {
 		path := filepath.Join(dir, f.name)
 		records, end, err := readFile(path)
-		if errors.Is(err, ErrCut) && !closed && i == len(r.files)-1 {
+		if errors.Is(err, ErrTruncated) && !closed && i == len(r.files)-1 {
 			break
 		}
 		if err == nil {

@@ -358,7 +358,7 @@ func TestCutTraceIsReadAsFarAsItIsWhole(t *testing.T) {
 	require.Contains(t, d.read("run.json"), `"last": null`)
 	tr, err := Open(d.path)
 	require.NoError(t, err)
-	require.True(t, tr.Cut)
+	require.True(t, tr.Truncated)
 	require.Equal(t, 2, tr.Whole)
 	require.Len(t, tr.Ranks, 2)
 	for _, r := range tr.Ranks {

@@ -17,8 +17,8 @@ import (
 // maxLine bounds one record: the longest of a model of twenty thousand tensors is shorter.
 const maxLine = 4 << 20
 
-// ErrCut is the error of a file that ends before its end record does: whoever wrote it was stopped.
-var ErrCut = errors.New("is truncated")
+// ErrTruncated is the error of a file that ends before its end record does: whoever wrote it was stopped.
+var ErrTruncated = errors.New("is truncated")
 
 // Verify reads one file's end record and holds the file against it, without keeping records: a damaged file takes no memory.
 func Verify(r io.Reader) (end End, err error) {
@@ -35,7 +35,7 @@ func Verify(r io.Reader) (end End, err error) {
 		return nil
 	})
 	if err == nil && !ended {
-		err = fmt.Errorf("%w: after %d records there is no end record", ErrCut, n)
+		err = fmt.Errorf("%w: after %d records there is no end record", ErrTruncated, n)
 	}
 	if err != nil {
 		return end, err
@@ -133,7 +133,7 @@ func eachLine(r io.Reader, do func(line []byte) error) error {
 	for ; s.Scan() && s.Err() == nil; n++ { // after an error comes what was left of a line
 		line := s.Bytes()
 		if line[len(line)-1] != '\n' {
-			return fmt.Errorf("line %d: %w: it does not end", n, ErrCut)
+			return fmt.Errorf("line %d: %w: it does not end", n, ErrTruncated)
 		}
 		if err := do(line); err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
@@ -143,7 +143,7 @@ func eachLine(r io.Reader, do func(line []byte) error) error {
 	case errors.Is(err, bufio.ErrTooLong):
 		return fmt.Errorf("line %d: is longer than %d bytes", n, maxLine)
 	case errors.Is(err, io.ErrUnexpectedEOF): // of a packed file
-		return fmt.Errorf("line %d: %w: the packed file does not go on", n, ErrCut)
+		return fmt.Errorf("line %d: %w: the packed file does not go on", n, ErrTruncated)
 	default:
 		return err
 	}

@@ -22,10 +22,10 @@ type Trace struct {
 	Raw   map[string]any // run.json as it stands
 	Ranks []Rank         // ascending; those that hold records
 
-	// Cut tells that the run was stopped before it could say what the trace holds: here are its steps up to Whole, the last that every
+	// Truncated tells that the run was stopped before it could say what the trace holds: here are its steps up to Whole, the last that every
 	// traced rank has whole; −1: none is.
-	Cut   bool
-	Whole int
+	Truncated bool
+	Whole     int
 }
 
 // Rank is one rank's records in the order of their execution.
@@ -98,16 +98,16 @@ func (t *Trace) settle(c *contents) error {
 			return fmt.Errorf("the last files have digest %s, run.json says %s: they are of another run", ends, t.Run.Ends)
 		}
 	} else {
-		t.Cut, t.Whole = true, c.whole()
+		t.Truncated, t.Whole = true, c.whole()
 	}
 	t.Ranks = slices.DeleteFunc(t.Ranks, func(r Rank) bool { return len(r.Records) == 0 })
 	for i := range t.Ranks {
-		if t.Cut {
+		if t.Truncated {
 			t.Ranks[i].Records = slices.DeleteFunc(t.Ranks[i].Records, func(r Record) bool { return r.Iteration > t.Whole })
 		}
 	}
 	switch {
-	case t.Cut && t.Whole < 0:
+	case t.Truncated && t.Whole < 0:
 		return errors.New("was cut short before any step was whole: there is nothing to compare")
 	case len(t.Ranks) == 0:
 		return errors.New("holds no records: its ranks, steps and level leave none")

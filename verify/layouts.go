@@ -11,12 +11,12 @@ import (
 // Layouts runs the matrix over some layouts by a recipe. A cell is ok if weights, moments, gradients and losses of all steps are those
 // of one rank, under two schedules. one is the hash of the hashes of one rank.
 func Layouts(recipe string, layouts []string, each func(Cell) error) (cells []Cell, one string, err error) {
-	return layoutsOf(settings(), recipe, layouts, each)
+	return layoutsOf(variants(), recipe, layouts, each)
 }
 
-func layoutsOf(of []setting, recipe string, layouts []string, each func(Cell) error) (cells []Cell, one string, err error) {
+func layoutsOf(of []variant, recipe string, layouts []string, each func(Cell) error) (cells []Cell, one string, err error) {
 	all := xxh3.New()
-	cells, err = matrix(of, layouts, each, func(s setting, l parallel.Layout, want Values) (Cell, Values, error) {
+	cells, err = matrix(of, layouts, each, func(s variant, l parallel.Layout, want Values) (Cell, Values, error) {
 		cell, got, err := s.sameAs(want, l, recipe)
 		if want == nil {
 			_, _ = all.WriteString(cell.Hash) // a hash does not fail
@@ -27,7 +27,7 @@ func layoutsOf(of []setting, recipe string, layouts []string, each func(Cell) er
 }
 
 // sameAs runs a layout under two schedules and compares it with itself and with one rank, unless it is that.
-func (s setting) sameAs(want Values, l parallel.Layout, recipe string) (Cell, Values, error) {
+func (s variant) sameAs(want Values, l parallel.Layout, recipe string) (Cell, Values, error) {
 	cell, got, err := s.twice(l, recipe)
 	if err == nil && cell.OK && want != nil {
 		if d := want.Differ(got); d != "" {
@@ -38,7 +38,7 @@ func (s setting) sameAs(want Values, l parallel.Layout, recipe string) (Cell, Va
 }
 
 // twice runs a layout under two schedules.
-func (s setting) twice(l parallel.Layout, recipe string) (Cell, Values, error) {
+func (s variant) twice(l parallel.Layout, recipe string) (Cell, Values, error) {
 	cell := Cell{Name: s.name(l), OK: true}
 	spec := s.spec(l, recipe)
 	spec.Schedule = device.Schedule{Seed: 1}

@@ -57,7 +57,7 @@ func TestTheFixedRecipeDependsOnTheLayout(t *testing.T) {
 
 // The fast recipe differs under another schedule alone.
 func TestTheFastRecipeDependsOnTheSchedule(t *testing.T) {
-	cell, _, err := setting{"M*EM*EM*/*E", "fp32", false}.twice(parallel.Layout{}, "fast")
+	cell, _, err := variant{"M*EM*EM*/*E", "fp32", false}.twice(parallel.Layout{}, "fast")
 	require.NoError(t, err)
 	require.False(t, cell.OK)
 	require.Contains(t, *cell.Why, "another schedule")
@@ -66,7 +66,7 @@ func TestTheFastRecipeDependsOnTheSchedule(t *testing.T) {
 // A pipeline cut by | into unequal stages has one rank's bits too, and they are those of the pattern without the cuts.
 func TestStagesCutByHand(t *testing.T) {
 	run := func(pattern string, l parallel.Layout) Values {
-		s := setting{pattern, "bf16", false}.spec(l, tune.Canonical)
+		s := variant{pattern, "bf16", false}.spec(l, tune.Canonical)
 		v, err := Run(s)
 		require.NoError(t, err)
 		return v
@@ -270,10 +270,10 @@ func TestValues(t *testing.T) {
 
 // Asked for one rank, the matrix has it once.
 func TestOneRankIsOneCell(t *testing.T) {
-	cells, err := matrix(settings(), []string{"dp=1", "dp=2", "tp=1,dp=2"}, nil, func(s setting, l parallel.Layout, _ Values) (Cell, Values, error) {
+	cells, err := matrix(variants(), []string{"dp=1", "dp=2", "tp=1,dp=2"}, nil, func(s variant, l parallel.Layout, _ Values) (Cell, Values, error) {
 		return Cell{Name: s.name(l)}, nil, nil
 	})
 	require.NoError(t, err)
-	require.Len(t, cells, 2*len(settings()))
+	require.Len(t, cells, 2*len(variants()))
 	require.Len(t, cells, MatrixCells(1))
 }

@@ -10,7 +10,7 @@ import (
 	"firstbit/train"
 )
 
-// Cell is one guarantee in one setting.
+// Cell is one guarantee in one variant.
 type Cell struct {
 	Name string  `json:"name"`
 	OK   bool    `json:"ok"`
@@ -35,26 +35,26 @@ const (
 	matrixSteps = 3
 )
 
-// setting is one pattern in one precision.
-type setting struct {
+// variant is one pattern in one precision.
+type variant struct {
 	pattern, precision string
 	replicated         bool // the optimizer
 }
 
-func settings() (all []setting) {
+func variants() (all []variant) {
 	for _, pattern := range matrixPatterns {
 		for _, precision := range matrixPrecisions {
-			all = append(all, setting{pattern, precision, false})
+			all = append(all, variant{pattern, precision, false})
 		}
 	}
-	return append(all, setting{matrixPatterns[2], "bf16", true})
+	return append(all, variant{matrixPatterns[2], "bf16", true})
 }
 
-// MatrixCells is the number of cells of a matrix over so many layouts, with one for the one rank of each setting.
-func MatrixCells(layouts int) int { return len(settings()) * (1 + layouts) }
+// MatrixCells is the number of cells of a matrix over so many layouts, with one for the one rank of each variant.
+func MatrixCells(layouts int) int { return len(variants()) * (1 + layouts) }
 
 // name is the cell's: dp8·ep4 *- fp32.
-func (s setting) name(l parallel.Layout) string {
+func (s variant) name(l parallel.Layout) string {
 	name := fmt.Sprintf("%s %s %s", short(l), s.pattern, s.precision)
 	if s.replicated {
 		name += " replicated"
@@ -72,16 +72,16 @@ func short(l parallel.Layout) string {
 }
 
 // fits says why a layout has no cell in the matrix.
-func (s setting) fits(l parallel.Layout) error {
+func (s variant) fits(l parallel.Layout) error {
 	if l.Full().DP > matrixBatch || matrixBatch%l.Full().DP != 0 {
 		return fmt.Errorf("layout %q: dp must divide the %d sequences of a step", l, matrixBatch)
 	}
 	return s.spec(l, "fixed").Config.CheckLayout(l)
 }
 
-// spec is a run of the setting over a layout. Microbatches are of two sequences where there are so many; of one where
+// spec is a run of the variant over a layout. Microbatches are of two sequences where there are so many; of one where
 // ranks share sequences.
-func (s setting) spec(l parallel.Layout, recipe string) run.Spec {
+func (s variant) spec(l parallel.Layout, recipe string) run.Spec {
 	c := train.Tiny()
 	c.Precision, c.Steps, c.Seq, c.Optim.Replicated = s.precision, matrixSteps, 16, s.replicated
 	m := &c.Model
@@ -99,12 +99,12 @@ func (s setting) spec(l parallel.Layout, recipe string) run.Spec {
 
 // CheckLayouts says which of some layouts cannot be verified, before anything runs.
 func CheckLayouts(layouts []string) error {
-	_, err := besideOne(layouts, settings())
+	_, err := besideOne(layouts, variants())
 	return err
 }
 
 // besideOne are layouts that can cut every model of the matrix, each once, after one rank.
-func besideOne(layouts []string, of []setting) ([]parallel.Layout, error) {
+func besideOne(layouts []string, of []variant) ([]parallel.Layout, error) {
 	all := []parallel.Layout{parallel.Layout{}.Full()}
 	for _, text := range layouts {
 		l, err := parallel.ParseLayout(text)
@@ -123,9 +123,9 @@ func besideOne(layouts []string, of []setting) ([]parallel.Layout, error) {
 	return all, nil
 }
 
-// matrix runs every cell of some settings and layouts: one rank first, whose values verify gets with every other layout's. Each is called with
+// matrix runs every cell of some variants and layouts: one rank first, whose values verify gets with every other layout's. Each is called with
 // every cell; nil: nobody watches. An error of its ends the matrix.
-func matrix(of []setting, layouts []string, each func(Cell) error, verify func(s setting, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
+func matrix(of []variant, layouts []string, each func(Cell) error, verify func(s variant, l parallel.Layout, one Values) (Cell, Values, error)) ([]Cell, error) {
 	all, err := besideOne(layouts, of)
 	if err != nil {
 		return nil, err

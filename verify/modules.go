@@ -14,13 +14,13 @@ import (
 var moduleTolerances = map[string]float64{"fp32": 1e-5, "bf16": 2e-2, "fp16": 4e-3}
 
 // Modules runs the matrix over some layouts by the fixed recipe. A cell is ok if it has the same bits under two schedules, and if losses and
-// gradients of the first step are near those of one rank. The last layout of each setting runs with the other Runner too, which is to
+// gradients of the first step are near those of one rank. The last layout of each variant runs with the other Runner too, which is to
 // be another process.
 func Modules(layouts []string, other Runner, each func(Cell) error) ([]Cell, error) {
-	return modulesOf(settings(), layouts, other, each)
+	return modulesOf(variants(), layouts, other, each)
 }
 
-func modulesOf(of []setting, layouts []string, other Runner, each func(Cell) error) ([]Cell, error) {
+func modulesOf(of []variant, layouts []string, other Runner, each func(Cell) error) ([]Cell, error) {
 	last := ""
 	if len(layouts) > 0 {
 		l, err := parallel.ParseLayout(layouts[len(layouts)-1])
@@ -29,7 +29,7 @@ func modulesOf(of []setting, layouts []string, other Runner, each func(Cell) err
 		}
 		last = l.String()
 	}
-	return matrix(of, layouts, each, func(s setting, l parallel.Layout, one Values) (Cell, Values, error) {
+	return matrix(of, layouts, each, func(s variant, l parallel.Layout, one Values) (Cell, Values, error) {
 		cell, got, err := s.twice(l, "fixed")
 		if err == nil && cell.OK && one != nil {
 			if far := one.far(got, moduleTolerances[s.precision]); far != "" {
@@ -76,7 +76,7 @@ func (v Values) far(u Values, tolerance float64) (why string) {
 }
 
 // elsewhere compares metrics and state of every step with those of another process.
-func (s setting) elsewhere(l parallel.Layout, other Runner, cell *Cell) error {
+func (s variant) elsewhere(l parallel.Layout, other Runner, cell *Cell) error {
 	spec := s.spec(l, "fixed")
 	spec.Digest = true
 	here, err := InProcess(spec, 2)

@@ -27,14 +27,14 @@ func assembled(t *testing.T, dir string, step int) *checkpoint.Whole {
 // the bits of one that never stopped.
 func TestResumeOnAnotherLayout(t *testing.T) {
 	layouts := []string{"dp=2,tp=2", "dp=1", "cp=2", "pp=2,ep=2", "tp=2,pp=2,ep=4", "dp=4,ep=2", "pp=2,vpp=2"}
-	settings := []setting{{"M*EM*EM*/*E", "bf16", false}, {"M*EM*EM*/*E", "fp32", false}}
+	variants := []variant{{"M*EM*EM*/*E", "bf16", false}, {"M*EM*EM*/*E", "fp32", false}}
 	if !*exhaustive {
-		settings = settings[:1]
+		variants = variants[:1]
 	}
 	if testing.Short() { // under the race detector
-		layouts, settings = layouts[:2], settings[:1]
+		layouts, variants = layouts[:2], variants[:1]
 	}
-	for _, s := range settings {
+	for _, s := range variants {
 		t.Run(s.precision, func(t *testing.T) {
 			dir := t.TempDir()
 			at := func(text string) run.Spec {
@@ -78,7 +78,7 @@ func TestResumeWithOtherCuts(t *testing.T) {
 	at := func(layout, pattern, recipe string) run.Spec {
 		l, err := parallel.ParseLayout(layout)
 		require.NoError(t, err)
-		s := setting{pattern, "fp32", false}.spec(l, recipe)
+		s := variant{pattern, "fp32", false}.spec(l, recipe)
 		s.Config.Steps = 3
 		return s
 	}

@@ -40,7 +40,7 @@ func diffCommand() *cobra.Command {
 		case err != nil || r.Identical:
 			return err
 		case r.Unknown():
-			return fmt.Errorf("%s; up to there nothing differs, the rest is unknown", *r.Cut)
+			return fmt.Errorf("%s; up to there nothing differs, the rest is unknown", *r.Truncated)
 		}
 		return outcome(exitDifferent)
 	}
@@ -125,8 +125,8 @@ func printReport(out io.Writer, r *diff.Report) {
 	if r.Within != nil {
 		fmt.Fprintf(out, "within       %s\n", *r.Within)
 	}
-	if r.Cut != nil {
-		fmt.Fprintf(out, "cut          %s\n", *r.Cut)
+	if r.Truncated != nil {
+		fmt.Fprintf(out, "truncated    %s\n", *r.Truncated)
 	}
 	if r.NotRecorded != nil {
 		fmt.Fprintf(out, "not recorded %s\n", *r.NotRecorded)

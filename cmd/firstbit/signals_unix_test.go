@@ -84,7 +84,7 @@ func TestSignalsEndATrainingAfterAStep(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("firstbit: interrupted after step %d: continue with --resume %s\n", ck.Step, ck.Dir), said)
 		tr, err := trace.Open(traced)
 		require.NoError(t, err)
-		require.False(t, tr.Cut)
+		require.False(t, tr.Truncated)
 		require.Equal(t, ck.Step, *tr.Run.Last)
 		left, err := os.ReadDir(saved)
 		require.NoError(t, err)

@@ -60,7 +60,7 @@ const swarmHelp = `A case is a model of a few layers in a layout of up to 16 ran
 Both runs are traced, and diff sees the traces without the list of faults. A fault that leaves the same bits is drawn again.
 
 precision is how much of what is named is right, by Call, rank, step, microbatch and phase; recall how many faults are named so; class how many with the right
-verdict and class besides. What is missed is shrunk to the fewest settings that miss it, and printed in a line for --replay.
+verdict and class besides. What is missed is shrunk to the fewest options that miss it, and printed in a line for --replay.
 `
 
 // shrinkTries bounds what shrinking one miss runs: half a minute, where a case takes a second.
