@@ -30,7 +30,7 @@ func (c *Call) fold(name string, r reduce.Reduction, n int) kernel.Fold {
 	if !r.Order.Concrete() {
 		r.Order = c.Order(name, n)
 	}
-	return kernel.Fold{Program: r.Order.Program(n), Acc: r.Acc, FMA: r.FMA}
+	return kernel.FoldOf(r, n)
 }
 
 // Operands are the formats of two inputs that meet as they are.
@@ -47,6 +47,9 @@ func (c *Call) Products(name string, n int, o lowp.Operands) kernel.Fold {
 		return f
 	}
 	mma, err := lowp.MMAOf(r.MMA, o, r.Acc)
+	if err == nil && !f.Running() {
+		err = errors.New("adds values by no running sum, to which tensor cores add products")
+	}
 	if err == nil && mma.Block > 0 && !f.Blocks(mma.Block) {
 		err = fmt.Errorf("cuts blocks of %d products under one scale: its chains must begin where blocks do, and run along them", mma.Block)
 	}
@@ -65,14 +68,12 @@ func (c *Call) FoldAt(name string, n int, at reduce.Context) kernel.Fold {
 		c.dev.misfit(c, r, errNoProducts)
 	}
 	at.Arrival = func(n int) []int { return c.Arrival(name, n) }
-	if r.Order.Kind() != "given" || r.Order.Fits(n) {
-		r.Order = r.Order.Resolve(at, n)
-	}
+	r.Order = r.Order.Resolve(at, n)
 	if !r.Order.Fits(n) {
 		c.dev.misfit(c, r, r.Order.Check(n))
 		r.Order = reduce.Seq
 	}
-	return kernel.Fold{Program: r.Order.Program(n), Acc: r.Acc, FMA: r.FMA}
+	return kernel.FoldOf(r, n)
 }
 
 // misfit keeps the first reduction that cannot be what the Call has to add: kernels have no errors, and

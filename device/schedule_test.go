@@ -160,9 +160,14 @@ func TestOrdersThatDoNotFitAreReported(t *testing.T) {
 	got, err := sum("n:given(1 3 0 2)", 4)
 	require.NoError(t, err)
 	require.Equal(t, []float32{2}, got)
-	for plan, n := range map[string]string{"n:given(1 0)": "4", "n:splitk(2,given(0 1 2))": "2"} { // of as many slices
+	for plan, why := range map[string]string{
+		"n:given(1 0)":                     "is not an order of 4 values, but of 2",
+		"n:tree((0 (1 2)))":                "is not an order of 4 values, but of 3",
+		"n:splitk(2,given(0 1 2))":         `joins 2 parts of 4 values by "given(0 1 2)", which is not an order of 2 values, but of 3`,
+		"n:blocked(3,seq,tree((1 (0 2))))": `has a part of 1 among 4 values, and "tree((1 (0 2)))" is not an order of 1 values, but of 3`,
+	} {
 		got, err = sum(plan, 4)
-		require.EqualError(t, err, "plan for here.y (sum): "+plan+"/fp32: is not an order of "+n+" values")
+		require.EqualError(t, err, "plan for here.y (sum): "+plan+"/fp32: "+why)
 		require.Equal(t, []float32{0}, got, "in sequence")
 	}
 	_, err = sum("n:given(1 0)", 0)

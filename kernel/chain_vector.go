@@ -104,14 +104,14 @@ func (w *tileSum) fold(f Fold) {
 	top := 0
 	for i := 0; i < len(f.Steps); i++ {
 		s := f.Steps[i]
-		if s.Join {
+		if s.Join > 0 {
 			top--
 			c, ldc := w.slot(top - 1)
 			from, _ := w.slot(top)
 			addTile6x16(c, ldc, from)
 			continue
 		}
-		join := i+1 < len(f.Steps) && f.Steps[i+1].Join
+		join := i+1 < len(f.Steps) && f.Steps[i+1].Join > 0
 		if join {
 			i++
 			top--

@@ -120,7 +120,7 @@ func (w *ringPass[T]) add(p Piece[T]) {
 	if n := len(w.pieces); n > 0 {
 		last := &w.pieces[n-1]
 		from = w.along(p.Fold, w.from[n-1])
-		if from < w.from[n-1] || last.At+len(last.Dst) != p.At || last.Fold.Acc != p.Fold.Acc {
+		if from < w.from[n-1] || last.At+len(last.Dst) != p.At || last.Fold.Acc != p.Fold.Acc || !p.Fold.simple() || !last.Fold.simple() {
 			w.flush()
 			from = 0
 		}
@@ -173,6 +173,8 @@ func (w *ringPass[T]) flush() {
 	switch {
 	case f.N == 0:
 		Fill(sums[:w.width], Negzero[T]())
+	case !f.simple():
+		w.unusual(sums[:w.width], f)
 	case len(f.Steps) == 1:
 		w.around(sums[:w.width], sums[w.width:][:w.width], f)
 	default:

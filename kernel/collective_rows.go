@@ -46,7 +46,7 @@ func (w *ringPass[T]) steps(slots []T, f Fold) {
 	spare, top := slot(f.Depth), 0
 	var rows [rowsAtOnce][]T
 	for i := 0; i < len(f.Steps); {
-		if f.Steps[i].Join {
+		if f.Steps[i].Join > 0 {
 			top--
 			rows[0] = slot(top)
 			addLeaves(f, slot(top-1), spare, rows[:1], 0, extend)
@@ -66,10 +66,10 @@ func (w *ringPass[T]) steps(slots []T, f Fold) {
 		}
 		take(f.Steps[i])
 		// A chain of one value that is joined next lengthens this one: −0 + x = x.
-		for i++; i+1 < len(f.Steps) && f.Steps[i].Count == 1 && f.Steps[i+1].Join; i += 2 {
+		for i++; i+1 < len(f.Steps) && f.Steps[i].Count == 1 && f.Steps[i+1].Join > 0; i += 2 {
 			take(f.Steps[i])
 		}
-		if to == begin && top > 0 && i < len(f.Steps) && f.Steps[i].Join {
+		if to == begin && top > 0 && i < len(f.Steps) && f.Steps[i].Join > 0 {
 			addLeaves(f, slot(top-1), spare, rows[:k], 0, join)
 			i++
 			continue
@@ -77,6 +77,15 @@ func (w *ringPass[T]) steps(slots []T, f Fold) {
 		addLeaves(f, slot(top), spare, rows[:k], 0, to)
 		top++
 	}
+}
+
+// unusual is a fold that sends, stores, or adds more than two at once.
+func (w *walkMembers[T]) unusual(dst []T, f Fold) {
+	RunRows(f, dst, func(acc []T, s reduce.Step) {
+		for c := range s.Count {
+			addRow(f, acc, w.row(f.Leaf(s.Start+c*s.Stride)))
+		}
+	})
 }
 
 // addLeaves adds the elements of rows from lo on to acc, one row after another. spare is room for as many.

@@ -13,24 +13,36 @@ import (
 	"firstbit/reduce"
 )
 
-// Fold is a reduction ready to run: a concrete order for N leaves, the format each
-// partial sum is rounded to, and whether products are fused into the sum.
+// Fold is a reduction ready to run: a concrete order for N leaves, the formats that
+// partial sums are rounded to, and whether products are fused into the sum.
 //
-// In float64 Acc, FMA and MMA are ignored: that width exists for references.
+// In float64 formats, FMA and MMA are ignored: that width exists for references.
 type Fold struct {
 	*reduce.Program
-	Acc lowp.Format
-	FMA bool
-	MMA *lowp.MMA // chains are those of a tensor core's fused sums, each adding as many products as it takes; nil: leaves are added one by one
+	Acc         lowp.Format
+	Store, Wire lowp.Format // see reduce.Formats
+	FMA         bool
+	MMA         *lowp.MMA // chains are those of a tensor core's fused sums, each adding as many products as it takes; nil: leaves are added one by one
 }
 
-// Plain tells whether partial sums are plain additions at the width of T:
+// FoldOf is a named reduction of a plan by a concrete order for n leaves.
+func FoldOf(r reduce.Reduction, n int) Fold {
+	return Fold{Program: r.Order.Program(n), Acc: r.Acc, Store: r.Store, Wire: r.Wire, FMA: r.FMA}
+}
+
+// Plain tells whether partial sums are plain additions of two at the width of T:
 // neither rounded further nor fused.
 func Plain[T libm.Float](f Fold) bool {
 	var z T
 	_, wide := any(z).(float64)
-	return wide || f.Acc == lowp.FP32 && !f.FMA && f.MMA == nil
+	return f.Chained && (wide || f.Acc == lowp.FP32 && !f.FMA && f.MMA == nil && f.level())
 }
+
+// level tells whether partial sums are stored and sent as wide as they are added.
+func (f Fold) level() bool { return f.Store == lowp.FP32 && f.Wire == lowp.FP32 }
+
+// simple tells whether a fold adds by chains and additions of two, each rounded to one format.
+func (f Fold) simple() bool { return f.Chained && f.level() }
 
 // Leaf is the leaf at a position of the program.
 func (f Fold) Leaf(pos int) int {
@@ -44,9 +56,6 @@ func (f Fold) Leaf(pos int) int {
 func (f Fold) Visit(do func(pos, leaf int)) {
 	pos := 0
 	for _, s := range f.Steps {
-		if s.Join {
-			continue
-		}
 		for c := range s.Count {
 			do(pos, f.Leaf(s.Start+c*s.Stride))
 			pos++
@@ -93,31 +102,11 @@ func Run[T libm.Float](f Fold, leaf func(i int) T) T {
 	return run(f, func(acc T, i int) T { return Join(f, acc, enter(f, leaf(i))) })
 }
 
-// run is the stack machine: step adds leaf i to an accumulator.
-func run[T libm.Float](f Fold, step func(acc T, i int) T) T {
-	if f.N == 0 {
-		return Negzero[T]()
-	}
-	var buf [16]T
-	stack := buf[:0]
-	for _, s := range f.Steps {
-		if s.Join {
-			top := len(stack) - 1
-			stack[top-1] = Join(f, stack[top-1], stack[top])
-			stack = stack[:top]
-			continue
-		}
-		acc := Negzero[T]()
-		for c := range s.Count {
-			acc = step(acc, f.Leaf(s.Start+c*s.Stride))
-		}
-		stack = append(stack, acc)
-	}
-	return stack[0]
-}
-
 // Sum folds x[0], x[stride], …: N values.
 func Sum[T libm.Float](f Fold, x []T, stride int) T {
+	if by := f.whole(); by.AnyOrder() && stride == 1 && f.Acc == lowp.FP32 && f.level() {
+		return reduce.AddBy(by, x[:f.N], f.Acc)
+	}
 	if f.InOrder && Plain[T](f) {
 		acc := Negzero[T]()
 		for i, n := 0, f.N*stride; i < n; i += stride {
@@ -126,6 +115,14 @@ func Sum[T libm.Float](f Fold, x []T, stride int) T {
 		return acc
 	}
 	return Run(f, func(i int) T { return x[i*stride] })
+}
+
+// whole is the adder of a fold that adds all its leaves at once; Rounded: it does not.
+func (f Fold) whole() reduce.Adder {
+	if len(f.Steps) != 1 {
+		return reduce.Rounded
+	}
+	return f.Steps[0].By
 }
 
 // Dot folds the products x[i·sx]·y[i·sy]: N of them.
@@ -183,39 +180,6 @@ func addRow[T libm.Float](f Fold, acc, row []T) {
 	for j, v := range row {
 		acc[j] = Join(f, acc[j], enter(f, v))
 	}
-}
-
-// RunRows is the stack machine on rows as long as dst: chain adds the leaves of a step to an accumulator.
-func RunRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step)) {
-	n := len(dst)
-	stack := Borrow[T](f.Depth * n)
-	defer GiveBack(stack)
-	s := (*stack)[:0]
-	for _, step := range f.Steps {
-		if step.Join {
-			b, a := s[len(s)-n:], s[len(s)-2*n:len(s)-n]
-			if Plain[T](f) {
-				for j, v := range b {
-					a[j] += v
-				}
-			} else {
-				for j, v := range b {
-					a[j] = Join(f, a[j], v)
-				}
-			}
-			s = s[:len(s)-n]
-			continue
-		}
-		s = s[:len(s)+n]
-		acc := s[len(s)-n:]
-		Fill(acc, Negzero[T]())
-		chain(acc, step)
-	}
-	if f.N == 0 {
-		Fill(dst, Negzero[T]())
-		return
-	}
-	copy(dst, s)
 }
 
 // Fill sets every element of x to v.

@@ -115,7 +115,7 @@ func (t *product[T]) run(lo, hi int) {
 	var stack [][tileM * tileN]T
 	if !t.f.InOrder || !Plain[T](t.f) {
 		stack = buf[:]
-		if t.f.Depth > len(buf) {
+		if t.f.simple() && t.f.Depth > len(buf) {
 			stack = make([][tileM * tileN]T, t.f.Depth)
 		}
 	}
@@ -140,9 +140,12 @@ func (t *product[T]) run(lo, hi int) {
 // fold runs the steps of the fold on one register tile.
 func (t *product[T]) fold(stack [][tileM * tileN]T, pa, pb []T) (acc [tileM * tileN]T) {
 	Fill(acc[:], Negzero[T]())
+	if !t.f.simple() {
+		return t.definition(pa, pb)
+	}
 	top, plain := 0, Plain[T](t.f)
 	for _, s := range t.f.Steps {
-		if s.Join {
+		if s.Join > 0 {
 			top--
 			for x := range acc {
 				stack[top-1][x] = Join(t.f, stack[top-1][x], stack[top][x])
@@ -160,6 +163,19 @@ func (t *product[T]) fold(stack [][tileM * tileN]T, pa, pb []T) (acc [tileM * ti
 	}
 	if top > 0 {
 		acc = stack[0]
+	}
+	return acc
+}
+
+// definition adds each element of the tile by itself: for folds that send, store, or add more than two at once.
+func (t *product[T]) definition(pa, pb []T) (acc [tileM * tileN]T) {
+	at := 0
+	for x := range acc {
+		at = 0
+		acc[x] = run(t.f, func(sum T, _ int) T { // leaves come in the order in which they are packed
+			at++
+			return MulAdd(t.f, sum, pa[(at-1)*tileM+x/tileN], pb[(at-1)*tileN+x%tileN])
+		})
 	}
 	return acc
 }

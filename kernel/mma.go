@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"firstbit/lowp"
+	"firstbit/reduce"
 )
 
 // Scales are those of an operand's blocks along k: what multiplies element (i, k) is Data[i/Rows·Row + k/Block·Col], i its row in a
@@ -32,11 +33,21 @@ func MatMulScaled(c []float32, ldc int, a, b Mat[float32], sa, sb Scales, m, n, 
 // Blocks tells whether every chain of the fold begins where a block of so many leaves does, and runs along it.
 func (f Fold) Blocks(size int) bool {
 	for _, s := range f.Steps {
-		if !s.Join && (s.Start%size != 0 || s.Stride != 1 && s.Count > 1) {
+		if s.Join == 0 && (s.Start%size != 0 || s.Stride != 1 && s.Count > 1) {
 			return false
 		}
 	}
 	return f.Perm == nil
+}
+
+// Running tells whether every chain of the fold is a running sum, to which a tensor core can add products.
+func (f Fold) Running() bool {
+	for _, s := range f.Steps {
+		if s.Join == 0 && s.By != reduce.Rounded {
+			return false
+		}
+	}
+	return true
 }
 
 // fused is one product under way whose chains are those of a tensor core's instructions: each adds the next Terms products to what the
@@ -173,10 +184,9 @@ func (t *fused) element(i, j int, stack []float32) float32 {
 	}
 	pos := 0
 	for _, s := range t.f.Steps {
-		if s.Join {
-			top := len(stack) - 1
-			stack[top-1] = Join(t.f, stack[top-1], stack[top])
-			stack = stack[:top]
+		if s.Join > 0 {
+			from := len(stack) - s.Join
+			stack = append(stack[:from], joinAll(t.f, s, stack[from:]))
 			continue
 		}
 		acc := float32(0)
@@ -258,9 +268,6 @@ func (t *fused) definition(acc float32, i, j, pos, n int) float32 {
 // leaf is the leaf that the fold visits at a position of its chains.
 func (t *fused) leaf(pos int) int {
 	for _, s := range t.f.Steps {
-		if s.Join {
-			continue
-		}
 		if pos < s.Count {
 			return t.f.Leaf(s.Start + pos*s.Stride)
 		}

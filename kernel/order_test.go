@@ -165,3 +165,45 @@ func TestPermuteAllocatesNothing(t *testing.T) {
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() { Permute(order, inverse, offsets, index, 50, 1) }))
 }
+
+// Orders of all sorts in all formats, stored and sent: every way a kernel has to add is the tree with these formats.
+func TestUnusualFoldsAreTheirTree(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	orders := append([]string{"exact", "binned", "kahan", "neumaier", "blocked(4,pairwise,exact)", "lanes(4,seq)", "splitk(3,neumaier)", "segments(5,exact,perm(3))",
+		"splitk(4,seq,kahan)", "blocked(8,tree((1 (0 2))))", "nccltree(0)", "nccltree(1,4)", "symmetric(3)", "ring(2)", "tree(" + nary.String() + ")"}, check.Orders...)
+	for _, f := range []reduce.Formats{{}, {Acc: lowp.BF16}, {Store: lowp.BF16}, {Wire: lowp.BF16}, {Store: lowp.FP16, Wire: lowp.BF16}, {Acc: lowp.FP16, Wire: lowp.BF16}} {
+		for _, order := range orders {
+			o := reduce.MustOrder(order)
+			for _, n := range []int{1, 5, 19, 24} {
+				if !o.Fits(n) {
+					continue
+				}
+				fold, tree := FoldOf(reduce.Reduction{Order: o, Formats: f}, n), o.Tree(n)
+				for range 20 {
+					x, y := check.Random(r, n), make([]float32, 1)
+					want := []float32{tree.SumIn(x, f)}
+					at := fmt.Sprintf("%s/%s n=%d", order, f, n)
+					check.SameBits(t, want, []float32{Sum(fold, x, 1)}, "sum %s", at)
+					SumRows(fold, y, x, 1)
+					check.SameBits(t, want, y, "rows %s", at)
+					MatMul(y, 1, RowMajor(x, n), RowMajor(check.Ones(n), 1), 1, 1, n, fold)
+					check.SameBits(t, want, y, "matmul %s", at)
+					in := make([][]float32, n)
+					for i := range in {
+						in[i] = x[i : i+1]
+					}
+					SumMembers(fold, y, in, 0)
+					check.SameBits(t, want, y, "members %s", at)
+				}
+			}
+		}
+	}
+}
+
+// nary is a tree of 24 leaves with nodes of two, three and four kids.
+var nary = reduce.Graft(reduce.MustOrder("tree(((3 0) (1 4 2 5)))").Tree(6), []reduce.Tree{quad(0), quad(4), quad(8), quad(12), quad(16), quad(20)})
+
+func quad(at int) reduce.Tree {
+	leaf := func(i int) reduce.Tree { return reduce.Tree{Leaf: at + i} }
+	return reduce.Node(reduce.Node(leaf(2), leaf(0), leaf(3)), leaf(1))
+}

@@ -254,8 +254,9 @@ func tileJoin(c *device.Call, tiles, cols int) func(rowBlock int) kernel.Fold {
 		arrival[t/cols] = append(arrival[t/cols], t%cols)
 	}
 	return func(rowBlock int) kernel.Fold {
-		order := r.Order.Resolve(reduce.Context{Arrival: func(int) []int { return arrival[rowBlock] }}, cols)
-		return kernel.Fold{Program: order.Program(cols), Acc: r.Acc, FMA: r.FMA}
+		of := r
+		of.Order = r.Order.Resolve(reduce.Context{Arrival: func(int) []int { return arrival[rowBlock] }}, cols)
+		return kernel.FoldOf(of, cols)
 	}
 }
 

@@ -19,7 +19,7 @@ func sumSquares[T libm.Float](x []T, f kernel.Fold) T {
 	var stack [lanes]T
 	top := 0
 	for _, s := range f.Steps {
-		if s.Join {
+		if s.Join > 0 {
 			top--
 			stack[top-1] += stack[top]
 			continue
@@ -41,7 +41,7 @@ func inLanes(f kernel.Fold) bool {
 	}
 	chains := 0
 	for _, s := range f.Steps {
-		if s.Join {
+		if s.Join > 0 {
 			continue
 		}
 		chains++

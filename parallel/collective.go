@@ -77,6 +77,7 @@ func (m Member) allReduce(dev *device.Device, label string, k *device.Kernel, x 
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
 			m.add(calls, 0)
+			send(calls[0])
 			hand(calls, 0)
 		})
 	}
@@ -218,6 +219,13 @@ func (m Member) add(calls []*device.Call, outer int) {
 		return
 	}
 	addAll[float32](calls, m, outer)
+}
+
+// send rounds a sum that goes to all members to the format in which it is sent, for the one that has it as well.
+func send(c *device.Call) {
+	if wire := c.Plan.Reduction("ranks").Wire; wire != lowp.FP32 && made(c).Format != lowp.FP64 {
+		wire.RoundSlice(made(c).F32())
+	}
 }
 
 // hand copies what one of the members has made to all others.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
 	"firstbit/rng"
@@ -499,7 +500,7 @@ func TestPartsAreKeptPerMessage(t *testing.T) {
 		}
 		return nil
 	}, plan))
-	require.EqualError(t, misfit, "plan for y (all_reduce): ranks:given(1 0)/fp32: is not an order of 4 values")
+	require.EqualError(t, misfit, "plan for y (all_reduce): ranks:given(1 0)/fp32: is not an order of 4 values, but of 2")
 }
 
 // A switch that knows no other communicator adds as the plan says; one more, and the same plan is another order.
@@ -603,4 +604,37 @@ func TestNobodyReadsWhatAnotherMayChange(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// Between ranks travels what the plan sends: running sums, or kids, or leaves, and the result of an all-reduce to all. What a rank adds is not
+// rounded; every rank has the same.
+func TestSumsAreSentInTheirFormat(t *testing.T) {
+	const ranks, n = 5, 100
+	for order, of := range map[string]string{"ring": "ring(4)", "nccltree": "nccltree(0)", "pairwise": "pairwise", "lanes(2)": "lanes(2)", "symmetric": "symmetric(4)"} {
+		formats := reduce.Formats{Wire: lowp.BF16}
+		x := make([][]float32, n)
+		for i := range x {
+			x[i] = check.Random(rand.New(rand.NewPCG(uint64(i), 1)), ranks)
+		}
+		differs := map[string]bool{}
+		require.NoError(t, simulate(t, ranks, 4, func(r Rank, dev *device.Device) error {
+			for i, values := range x {
+				dev.At(i+1, 0, device.Opt)
+				one := device.NewTensor(lowp.FP32, 1)
+				one.F32()[0] = values[r.Index]
+				tree := reduce.MustOrder(of).Tree(ranks)
+				if order == "nccltree" {
+					tree = reduce.MustOrder("nccltree(0,4)").Tree(ranks)
+				}
+				got := r.DP().AllReduce(dev, "y", one).F32()[0]
+				check.SameBits(t, []float32{lowp.BF16.Round(tree.SumIn(values, formats))}, []float32{got}, "%s of %v", of, values)
+				if r.Index == 0 {
+					differs["fp32"] = differs["fp32"] || got != lowp.BF16.Round(tree.Sum(values, lowp.FP32))
+					differs["bf16"] = differs["bf16"] || got != tree.Sum(values, lowp.BF16)
+				}
+			}
+			return nil
+		}, planned("ranks:"+order+"/"+formats.String())))
+		require.Equal(t, map[string]bool{"fp32": true, "bf16": true}, differs, "%s: negative control", order)
+	}
 }

@@ -17,7 +17,7 @@ const maxTrees = 2
 
 // unplaced tells whether the order, or one inside it, does not say where the element lies.
 func (o Order) unplaced() bool {
-	return o.kind.placed() && !o.at || o.inner != nil && o.inner.unplaced()
+	return o.kind.placed() && !o.at || o.join != nil && o.join.unplaced()
 }
 
 // place is the order of the element of which c tells where it lies.
@@ -107,7 +107,18 @@ func (o Order) placedTree(n int) Tree {
 		d := newDouble(n, o.node, int(o.arg))
 		return d.tree(d.root)
 	}
-	return Chain(rotated(upTo(0, n, 1), o.first(n)))
+	t := Chain(rotated(upTo(0, n, 1), o.first(n)))
+	if o.kind == symmetric {
+		t.gatherAll()
+	}
+	return t
+}
+
+// gatherAll says of a chain that the leaves come to the running sum.
+func (t *Tree) gatherAll() {
+	for ; !t.isLeaf(); t = &t.Kids[0] {
+		t.gather = true
+	}
 }
 
 // double is one of the two trees that NCCL's tree algorithm lays over nodes, and the chain of ranks inside each.
@@ -183,27 +194,32 @@ func (d double) tree(r int) Tree {
 	t := Chain(d.ranks(r))
 	for _, k := range d.kids(r) {
 		t = Node(t, d.tree(k))
+		t.gather = true
 	}
 	return t
 }
 
 // placed emits an order that says where its element lies.
-func (p *Program) placed(o Order) {
+func (p *Program) placed(o Order, at part) {
 	switch {
 	case !o.at:
 		panic("reduce: an order that depends on the place has no program until it is resolved")
 	case o.kind == nccltree:
-		p.double(newDouble(p.N, o.node, int(o.arg)))
-	case int(o.arg) >= p.N:
+		p.double(newDouble(at.count, o.node, int(o.arg)), at)
+		return
+	case int(o.arg) >= at.count:
 		panic("reduce: the order has no such part")
-	default:
+	case at.count == p.N && at.stride == 1:
 		p.rotation(o.first(p.N))
+	default:
+		p.permuted(rotated(upTo(0, at.count, 1), o.first(at.count)), at)
 	}
+	p.last().Right = o.kind == symmetric
 }
 
 // rotation is one chain from value first on, around to the one before it.
 func (p *Program) rotation(first int) {
-	p.chain(0, 1, p.N)
+	p.chain(part{0, 1, p.N})
 	if first == 0 {
 		return
 	}
@@ -227,34 +243,20 @@ func twiceAround(n int) []int32 {
 	return twice
 }
 
-// double lays the ranks down in the order in which the tree's chains take them: a node and the kids that are
-// leaves of the tree make one chain, as long as no kid with kids of its own comes between.
-func (p *Program) double(d double) {
-	p.Perm = make([]int32, 0, p.N)
+// double lays the ranks down in the order in which the tree takes them. A node's ranks are a chain; each of its kids is joined to it.
+func (p *Program) double(d double, at part) {
+	var order []int
 	var emit func(r int)
 	emit = func(r int) {
-		at := len(p.Steps)
-		open := true
-		p.chain(len(p.Perm), 1, 0)
-		take := func(ranks []int) {
-			for _, x := range ranks {
-				p.Perm = append(p.Perm, int32(x))
-			}
-			p.Steps[at].Count += len(ranks)
-		}
-		take(d.ranks(r))
+		ranks := d.ranks(r)
+		p.chain(part{at.start + len(order)*at.stride, at.stride, len(ranks)})
+		order = append(order, ranks...)
 		for _, k := range d.kids(r) {
-			if single := d.ranks(k); open && len(single) == 1 && len(d.kids(k)) == 0 {
-				take(single)
-				continue
-			}
-			open = false
 			emit(k)
-			p.join()
+			p.join(2, Rounded)
+			p.last().Right = true
 		}
 	}
 	emit(d.root)
-	if slices.IsSorted(p.Perm) {
-		p.Perm = nil
-	}
+	p.permute(order, at)
 }

@@ -28,11 +28,18 @@ import (
 // seq and reverse run along the index. pairwise halves at the largest power of two below
 // n. blocked(b) adds blocks of b in sequence and joins them pairwise. lanes(w) keeps w strided
 // accumulators, value i in lane i mod w, and joins them by halving, as a SIMD register or a warp
-// does. splitk(s) adds s contiguous slices of ⌈n/s⌉ and joins the slices in sequence, or in a
-// given order: splitk(4,arrival). segments(s) adds s segments, the i-th from ⌊n·i/s⌋ on, and joins them pairwise; of
-// fewer values than segments the empty ones are absent. A share of the values that is a power of two of segments is a subtree. perm(seed) is a sequence over a permutation drawn from the seed,
-// given(2 0 1) over one written out. arrival is the order in which contributions come; it
-// depends on the call and must be resolved to given(…) first.
+// does. splitk(s) adds s contiguous slices of ⌈n/s⌉ and joins the slices in sequence.
+// segments(s) adds s segments, the i-th from ⌊n·i/s⌋ on, and joins them pairwise; of
+// fewer values than segments the empty ones are absent. A share of the values that is a power of two of segments is a subtree.
+//
+// These four nest: splitk(4,arrival) joins its slices in the order named second, blocked(8,pairwise,exact) adds the values of each
+// block by the order named third. Joining may arrive; adding inside a part may not.
+//
+// perm(seed) is a sequence over a permutation drawn from the seed,
+// given(2 0 1) over one written out, and tree(((0 2) (1 3))) any tree at all, written out. arrival is the order in which
+// contributions come; it depends on the call and must be resolved to given(…) first.
+//
+// exact, binned, kahan and neumaier are sums by one Adder, and no trees of roundings. The bits of the first two depend on no order.
 //
 // The rest are orders of collectives, whose values are the ranks'. ring(c) is chunk c of a ring: from the rank after c once
 // around to c itself. symmetric(r) is what rank r makes of its part: its own value first, then around. nccltree(t) is the
@@ -40,13 +47,16 @@ import (
 // so many ranks, and a chain inside each. Which chunk, owner or tree depends on where an element lies in its message, so
 // ring, symmetric and nccltree without it must be resolved first.
 type Order struct {
-	kind  kind
-	at    bool // of an order that depends on the place: arg says which
-	arg   uint64
-	node  int // ranks of a node of nccltree
-	given []int
-	inner *Order // how splitk joins its slices; nil: seq
-	cache *programCache
+	kind   kind
+	at     bool // of an order that depends on the place: arg says which
+	arg    uint64
+	node   int // ranks of a node of nccltree
+	given  []int
+	tree   *Tree  // of kind literal
+	leaves int    // of it
+	join   *Order // how parts are joined; nil: as the kind does
+	within *Order // how the values of a part are added; nil: seq
+	cache  *programCache
 }
 
 type kind uint8
@@ -61,17 +71,30 @@ const (
 	segments
 	perm
 	given
+	literal
 	arrival
+	exact
+	binned
+	kahanSum
+	neumaierSum
 	ring
 	nccltree
 	symmetric
 	kinds
 )
 
-var kindNames = [kinds]string{"seq", "reverse", "pairwise", "blocked", "lanes", "splitk", "segments", "perm", "given", "arrival", "ring", "nccltree", "symmetric"}
+var kindNames = [kinds]string{"seq", "reverse", "pairwise", "blocked", "lanes", "splitk", "segments", "perm", "given", "tree", "arrival",
+	"exact", "binned", "kahan", "neumaier", "ring", "nccltree", "symmetric"}
+
+// adderOfKind is the Adder of the kinds that have one.
+var adderOfKind = [kinds]Adder{exact: Exact, binned: Binned, kahanSum: Kahan, neumaierSum: Neumaier}
+
+// parted tells whether the kind adds parts, in which other orders can stand.
+func (k kind) parted() bool { return k == blocked || k == lanes || k == splitk || k == segments }
 
 // Allowed describes the orders for error messages.
-const Allowed = "seq, reverse, pairwise, blocked(b), lanes(w), splitk(s), splitk(s,ORDER), segments(s), perm(seed), given(2 0 1), arrival, " +
+const Allowed = "seq, reverse, pairwise, blocked(b), lanes(w), splitk(s), segments(s), and each of these four as splitk(s,JOIN) or splitk(s,JOIN,WITHIN), " +
+	"perm(seed), given(2 0 1), tree(((0 2) (1 3))), arrival, exact, binned, kahan, neumaier, " +
 	"ring, ring(c), nccltree, nccltree(t), nccltree(t,node), symmetric, symmetric(r)"
 
 // The orders without parameters.
@@ -103,19 +126,33 @@ func Given(order []int) Order {
 	return Order{kind: given, given: append([]int{}, order...), cache: new(programCache)}
 }
 
+// OrderOf is the tree as an order for as many values as it has leaves, which must be 0, 1, 2, … in any place.
+func OrderOf(t Tree) Order {
+	if err := t.complete(); err != nil {
+		panic("reduce: the tree is no order: " + err.Error())
+	}
+	return Order{kind: literal, tree: &t, leaves: t.count(), cache: new(programCache)}
+}
+
 // String is what ParseOrder reads.
 func (o Order) String() string {
 	name := kindNames[o.kind]
 	switch o.kind {
 	case ring, nccltree, symmetric:
 		return o.placeString()
-	case blocked, lanes, segments, perm:
+	case perm:
 		return fmt.Sprintf("%s(%d)", name, o.arg)
-	case splitk:
-		if o.inner != nil {
-			return fmt.Sprintf("%s(%d,%s)", name, o.arg, o.inner)
+	case blocked, lanes, segments, splitk:
+		s := fmt.Sprintf("%s(%d", name, o.arg)
+		if o.join != nil || o.within != nil {
+			s += "," + o.joining().String()
 		}
-		return fmt.Sprintf("%s(%d)", name, o.arg)
+		if o.within != nil {
+			s += "," + o.within.String()
+		}
+		return s + ")"
+	case literal:
+		return name + "(" + o.tree.String() + ")"
 	case given:
 		s := make([]string, len(o.given))
 		for i, v := range o.given {
@@ -125,6 +162,9 @@ func (o Order) String() string {
 	}
 	return name
 }
+
+// Adder is how the order adds all its values at once; Rounded: by a tree.
+func (o Order) Adder() Adder { return adderOfKind[o.kind] }
 
 // Kind is the order's name without what it takes.
 func (o Order) Kind() string { return kindNames[o.kind] }
@@ -146,19 +186,40 @@ type Context struct {
 func (o Order) Concrete() bool { return !o.Arrives() && !o.unplaced() }
 
 // Arrives tells whether the order depends on arrival.
-func (o Order) Arrives() bool { return o.kind == arrival || o.inner != nil && o.inner.Arrives() }
+func (o Order) Arrives() bool { return o.kind == arrival || o.join != nil && o.join.Arrives() }
 
-// Check tells why the order is not one for n values: a permutation written out is for its length alone,
+// Check tells why the order is not one for n values: a permutation or a tree written out is for its length alone,
 // a chunk for rings that have it, and what depends on the place must say it.
 func (o Order) Check(n int) error {
+	own := -1 // the number of values that are written out
+	switch o.kind {
+	case given:
+		own = len(o.given)
+	case literal:
+		own = o.leaves
+	}
 	switch {
-	case o.kind == given && len(o.given) != n,
-		o.kind.placed() && o.kind != nccltree && o.at && int(o.arg) >= max(n, 1):
+	case own >= 0 && own != n:
+		return fmt.Errorf("is not an order of %d values, but of %d", n, own)
+	case o.kind.placed() && o.kind != nccltree && o.at && int(o.arg) >= max(n, 1):
 		return fmt.Errorf("is not an order of %d values", n)
 	case o.kind.placed() && !o.at:
 		return errUnplaced
-	case o.inner != nil:
-		return o.inner.Check(o.slices(n))
+	}
+	if o.join != nil {
+		if err := o.join.Check(o.count(n)); err != nil {
+			return fmt.Errorf("joins %d parts of %d values by %.80q, which %w", o.count(n), n, o.join, err)
+		}
+	}
+	if o.within != nil {
+		last := 0
+		for i := range o.count(n) {
+			size := o.part(i, n).count
+			if err := o.within.Check(size); size != last && size > 0 && err != nil {
+				return fmt.Errorf("has a part of %d among %d values, and %.80q %w", size, n, o.within, err)
+			}
+			last = size
+		}
 	}
 	return nil
 }
@@ -176,24 +237,10 @@ func (o Order) Resolve(c Context, n int) Order {
 	case o.kind.placed() && !o.at:
 		return o.place(c, n)
 	case !o.Concrete():
-		inner := o.inner.Resolve(c, o.slices(n))
-		o.inner, o.cache = &inner, new(programCache)
+		join := o.join.Resolve(c, o.count(n))
+		o.join, o.cache = &join, new(programCache)
 	}
 	return o
-}
-
-// slices is the number of slices splitk cuts n into; the last may be short, none is empty.
-func (o Order) slices(n int) int {
-	size := o.sliceSize(n)
-	if size == 0 {
-		return 0
-	}
-	return (n + size - 1) / size
-}
-
-func (o Order) sliceSize(n int) int {
-	s := int(o.arg)
-	return (n + s - 1) / s
 }
 
 // Tree is the meaning of a concrete order.
@@ -208,18 +255,8 @@ func (o Order) Tree(n int) Tree {
 		return Chain(upTo(n-1, n, -1))
 	case pairwise:
 		return pairwiseTree(singles(n))
-	case blocked:
-		return pairwiseTree(chunks(n, int(o.arg)))
-	case lanes:
-		return lanesTree(n, int(o.arg))
-	case splitk:
-		inner := Seq
-		if o.inner != nil {
-			inner = *o.inner
-		}
-		return Graft(inner.Tree(o.slices(n)), chunks(n, o.sliceSize(n)))
-	case segments:
-		return segmentsTree(n, 0, int(o.arg), int(o.arg))
+	case blocked, lanes, splitk, segments:
+		return o.partedTree(n)
 	case perm:
 		return Chain(Permutation(o.arg, n))
 	case given:
@@ -227,6 +264,13 @@ func (o Order) Tree(n int) Tree {
 			panic("reduce: a given order is of another length than the sum")
 		}
 		return Chain(o.given)
+	case literal:
+		if o.leaves != n {
+			panic("reduce: a tree written out is of another length than the sum")
+		}
+		return *o.tree
+	case exact, binned, kahanSum, neumaierSum:
+		return adding(o.Adder(), upTo(0, n, 1))
 	case ring, nccltree, symmetric:
 		return o.placedTree(n)
 	}

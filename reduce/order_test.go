@@ -14,7 +14,10 @@ var orders = []string{"seq", "reverse", "pairwise", "blocked(1)", "blocked(4)", 
 	"segments(1)", "segments(3)", "segments(8)", "segments(64)", "splitk(1)", "splitk(3)", "splitk(4)", "splitk(4,reverse)", "splitk(5,pairwise)", "splitk(7,lanes(2))",
 	"splitk(6,splitk(2))", "splitk(9,perm(3))", "splitk(4,blocked(2))", "perm(7)", "perm(0)",
 	"ring(0)", "ring(1)", "ring(5)", "symmetric(0)", "symmetric(4)", "nccltree(0)", "nccltree(1)", "nccltree(0,4)", "nccltree(1,3)", "nccltree(1,8)",
-	"splitk(4,nccltree(1))"}
+	"splitk(4,nccltree(1))",
+	"blocked(4,seq)", "blocked(4,pairwise,exact)", "blocked(3,exact)", "lanes(4,seq)", "lanes(8,lanes(2))", "lanes(4,lanes(2),reverse)", "segments(8,seq)", "segments(5,exact,perm(3))",
+	"splitk(4,seq,pairwise)", "splitk(3,ring(1),lanes(4))", "splitk(4,kahan,blocked(2,binned,neumaier))", "exact", "binned", "kahan", "neumaier",
+	"tree(0)", "tree((1 0))", "tree(((0 2) (1 3)))", "tree((0 1 2 3))", "tree((((0 1 2) 3) (exact(6 4 5) 7)))", "tree(kahan(0 1 2))", "splitk(4,tree((3 (0 2) 1)))", "blocked(4,tree((kahan(2 1 0) 3)))"}
 
 // The program is what kernels run, the tree what it means; each is made on its own.
 func TestProgramsAddByTheirTree(t *testing.T) {
@@ -53,7 +56,7 @@ func TestParsePrints(t *testing.T) {
 	}
 	require.Equal(t, "seq", Order{}.String())
 	for _, s := range []string{"", "sequence", "blocked", "blocked()", "blocked(0)", "blocked(-1)", "lanes(3)", "seq()", "seq(1)", "perm(x)",
-		"given(0 0)", "given(1 2)", "given(0  1)", "splitk(4", "blocked(4,seq)", "splitk(4,unknown)", "lanes(99999999999)",
+		"given(0 0)", "given(1 2)", "given(0  1)", "splitk(4", "blocked(4,)", "blocked(4,seq,arrival)", "blocked(4,seq,seq,seq)", "tree", "tree()", "tree(())", "tree((0 2))", "tree((0 0))", "tree((0 1)", "tree(sum(0 1))", "exact(3)", "splitk(4,unknown)", "lanes(99999999999)",
 		"ring()", "ring(-1)", "ring(x)", "ring(1048576)", "nccltree(2)", "nccltree(0,0)", "nccltree(0,)", "nccltree(0,4,4)", "symmetric(1", "ring(0,4)", "splitk(4,)", "splitk(,seq)", strings.Repeat("splitk(2,", 1<<16) + "pairwise" + strings.Repeat(")", 1<<16)} {
 		_, err := ParseOrder(s)
 		require.ErrorContains(t, err, "allowed are", s)

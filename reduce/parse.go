@@ -46,7 +46,7 @@ func parseOrder(s string, nested int) (Order, error) {
 	o := Order{kind: kind(k), cache: new(programCache)}
 	var err error
 	switch o.kind {
-	case seq, reverse, pairwise, arrival:
+	case seq, reverse, pairwise, arrival, exact, binned, kahanSum, neumaierSum:
 		if hasArgs {
 			err = errors.New("takes no argument")
 		}
@@ -59,30 +59,92 @@ func parseOrder(s string, nested int) (Order, error) {
 			return o, errors.New("needs a permutation")
 		}
 		o.given, err = parsePermutation(args)
-	case splitk:
-		first, rest, hasInner := strings.Cut(args, ",")
-		if o.arg, err = parseNumber(o.kind, first); err == nil && hasInner {
-			o.inner, err = parseInner(rest, nested+1)
+	case literal:
+		if !hasArgs {
+			return o, errors.New("needs a tree")
 		}
+		err = o.parseTree(args)
+	case blocked, lanes, splitk, segments:
+		err = o.parseParted(args, nested)
 	default:
 		o.arg, err = parseNumber(o.kind, args)
 	}
 	return o, err
 }
 
-// parseInner is nil for seq, so that splitk(4,seq) and splitk(4) are one order.
-func parseInner(s string, nested int) (*Order, error) {
+func (o *Order) parseTree(s string) error {
+	t, err := ParseTree(s)
+	if err == nil {
+		err = t.complete()
+	}
+	if err == nil {
+		*o = OrderOf(t)
+	}
+	return err
+}
+
+// parseParted reads a number, how parts are joined, and how the values of a part are added. What the kind does anyway is
+// left out, so that splitk(4,seq) and splitk(4) are one order.
+func (o *Order) parseParted(args string, nested int) (err error) {
+	list := splitArgs(args)
+	if o.arg, err = parseNumber(o.kind, list[0]); err != nil || len(list) == 1 {
+		return err
+	}
+	if len(list) > 3 {
+		return errors.New("takes a number, how parts are joined, and how the values of a part are added")
+	}
+	usual := o.joining().String()
+	join, err := parseInner(list[1], nested+1)
+	if err != nil {
+		return err
+	}
+	if join.String() != usual {
+		o.join = &join
+	}
+	if len(list) < 3 {
+		return nil
+	}
+	within, err := parseInner(list[2], nested+1)
+	switch {
+	case err != nil:
+		return err
+	case !within.Concrete():
+		return fmt.Errorf("%.80q: inside a part nothing arrives, and no place is known", list[2])
+	case within.kind != seq:
+		o.within = &within
+	}
+	return nil
+}
+
+// splitArgs splits at the commas that stand in no parentheses.
+func splitArgs(s string) []string {
+	var list []string
+	depth, from := 0, 0
+	for i := range len(s) {
+		switch s[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				list = append(list, s[from:i])
+				from = i + 1
+			}
+		}
+	}
+	return append(list, s[from:])
+}
+
+func parseInner(s string, nested int) (Order, error) {
 	if nested > maxNested {
-		return nil, errors.New("nested too deeply")
+		return Order{}, errors.New("nested too deeply")
 	}
 	inner, err := parseOrder(s, nested)
 	if err != nil {
-		return nil, fmt.Errorf("%.80q: %w", s, err)
+		return Order{}, fmt.Errorf("%.80q: %w", s, err)
 	}
-	if inner.kind == seq {
-		return nil, nil
-	}
-	return &inner, nil
+	return inner, nil
 }
 
 func parseNumber(k kind, s string) (uint64, error) {

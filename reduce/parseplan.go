@@ -9,7 +9,8 @@ import (
 )
 
 // ParsePlan reads "k:blocked(64)/fp32; tiles:arrival; chunk=64; tie=low". The accumulate
-// format is fp32 unless given; "k:seq/fp32/fma" fuses products. "k:splitk(4)/mma(hopper)" adds products up as that architecture's tensor cores
+// format is fp32 unless given; "k:splitk(4)/fp32~bf16" stores the sums of parts in bf16, "ranks:ring/fp32@bf16" sends partial sums in bf16
+// (see Formats); "k:seq/fp32/fma" fuses products. "k:splitk(4)/mma(hopper)" adds products up as that architecture's tensor cores
 // do, "k:seq/mma(hopper,fp16)" with an accumulator of fp16; "k:mma(hopper)" is short for one chain, k:seq/mma(hopper). Names are letters, digits, _, - and dots.
 func ParsePlan(s string) (Plan, error) { return parsePlan(s, false) }
 
@@ -91,11 +92,11 @@ func parseReduction(name, s string) (Reduction, error) {
 		return r, r.parseMMA(mmaArgs(parts[1]))
 	}
 	if len(parts) > 1 {
-		if r.Acc, err = lowp.Parse(parts[1]); err != nil {
+		if r.Formats, err = parseFormats(parts[1]); err != nil {
 			return r, err
 		}
-		if !r.Acc.Float() || r.Acc == lowp.FP64 {
-			return r, fmt.Errorf("accumulate format %s: must be fp32, bf16 or fp16", r.Acc)
+		if r.Wire != lowp.FP32 && name != "ranks" {
+			return r, fmt.Errorf("@%s: only a sum over ranks is sent, which has the name ranks", r.Wire)
 		}
 	}
 	if len(parts) > 2 {

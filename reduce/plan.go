@@ -15,9 +15,9 @@ import (
 type Reduction struct {
 	Name  string
 	Order Order
-	Acc   lowp.Format // format of partial sums
-	FMA   bool        // products are fused into the sum
-	MMA   string      // the architecture whose tensor cores add chains of products up, see lowp.MMA; empty: none does
+	Formats
+	FMA bool   // products are fused into the sum
+	MMA string // the architecture whose tensor cores add chains of products up, see lowp.MMA; empty: none does
 }
 
 // String is the reduction as a plan writes it.
@@ -29,7 +29,7 @@ func (r Reduction) String() string {
 	case r.MMA != "":
 		return s + "mma(" + r.MMA + ")"
 	}
-	s += r.Acc.String()
+	s += r.Formats.String()
 	if r.FMA {
 		s += "/fma"
 	}
@@ -73,7 +73,7 @@ type plan struct {
 // maxItems is more than any kernel has to choose.
 const maxItems = 64
 
-var errItem = errors.New("must be name:ORDER[/format][/fma], name:ORDER/mma(architecture) or name=value")
+var errItem = errors.New("must be name:ORDER[/format[~stored][@sent]][/fma], name:ORDER/mma(architecture) or name=value")
 
 func (p plan) plan() Plan {
 	if len(p.reductions)+len(p.choices) == 0 {

@@ -3,6 +3,7 @@ package reduce
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,7 +61,7 @@ func TestRevealOrders(t *testing.T) {
 	for _, acc := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16} {
 		for _, s := range orders {
 			for _, n := range []int{1, 2, 3, 10, 33, 100} {
-				if !MustOrder(s).Fits(n) {
+				if !MustOrder(s).Fits(n) || strings.ContainsAny(MustOrder(s).Tree(n).String(), "abeikn") {
 					continue
 				}
 				tree := MustOrder(s).Tree(n)

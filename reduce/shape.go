@@ -21,24 +21,26 @@ func chunks(n, size int) []Tree {
 	return t
 }
 
-// segmentsTree is the segments from lo to hi of n values in so many; Empty where they have none.
-func segmentsTree(n, lo, hi, of int) Tree {
-	from, to := n*lo/of, n*hi/of
-	if from == to {
-		return Empty
+// adding is one node that adds leaves by an adder; one leaf is itself.
+func adding(by Adder, leaves []int) Tree {
+	if len(leaves) == 1 {
+		return Tree{Leaf: leaves[0]}
 	}
-	if hi-lo == 1 {
-		return Chain(upTo(from, to-from, 1))
+	t := Tree{By: by}
+	for _, l := range leaves {
+		t.Kids = append(t.Kids, Tree{Leaf: l})
 	}
-	mid := lo + half(hi-lo)
-	a, b := segmentsTree(n, lo, mid, of), segmentsTree(n, mid, hi, of)
-	switch {
-	case n*mid/of == from:
-		return b
-	case n*mid/of == to:
-		return a
+	return t
+}
+
+// wholeAdder is the adder of a tree that is one node over leaves; Rounded: it is not.
+func wholeAdder(t Tree) Adder {
+	for _, k := range t.Kids {
+		if !k.isLeaf() {
+			return Rounded
+		}
 	}
-	return Node(a, b)
+	return t.By
 }
 
 // pairwiseTree joins parts, the left half being the largest power of two below their number, so
@@ -53,18 +55,15 @@ func pairwiseTree(parts []Tree) Tree {
 
 func half(n int) int { return 1 << (bits.Len(uint(n-1)) - 1) }
 
-// lanesTree joins lanes by halving: lane i with lane i+w/2, then i+w/4, …; a lane
-// without values is absent.
-func lanesTree(n, w int) Tree {
-	for w/2 >= n { // the upper half of the lanes is absent: halving them away changes nothing
-		w /= 2
+// halved joins lanes by halving, as if there were a power of two of them: of w lanes, lane i with lane i+w/2, then i+w/4, …;
+// a lane without values is absent.
+func halved(t []Tree) Tree {
+	w := 1
+	for w < len(t) {
+		w *= 2
 	}
-	t := make([]Tree, w)
-	for l := range t {
-		t[l] = Empty
-		if l < n {
-			t[l] = Chain(upTo(l, (n-l+w-1)/w, w))
-		}
+	for len(t) < w {
+		t = append(t, Empty)
 	}
 	for w > 1 {
 		w /= 2

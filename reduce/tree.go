@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,11 +14,15 @@ import (
 )
 
 // Tree says which partial sums meet, and when. Without Kids it is the leaf of that
-// number (below 0: no leaf at all); a node with more than two Kids is a fused adder, which rounds once.
-// The sum of one leaf is the leaf itself: −0 stays −0.
+// number (below 0: no leaf at all); a node adds its Kids as By says, and if that is Rounded and there are more than two,
+// it is a fused adder, which rounds once. The sum of one leaf is the leaf itself: −0 stays −0.
 type Tree struct {
 	Leaf int
 	Kids []Tree
+	By   Adder
+
+	stored bool // the sum is a part's, which is put down before it is joined; see Formats
+	gather bool // what the right kid has is sent to the left one, whatever its shape; see Formats
 }
 
 // Empty is the tree without leaves, whose sum is −0.
@@ -45,6 +50,7 @@ func (t Tree) write(b *strings.Builder) {
 		b.WriteString(strconv.Itoa(t.Leaf))
 		return
 	}
+	b.WriteString(t.By.String())
 	b.WriteByte('(')
 	for i, k := range t.Kids {
 		if i > 0 {
@@ -55,83 +61,8 @@ func (t Tree) write(b *strings.Builder) {
 	b.WriteByte(')')
 }
 
-// The extents that parsers accept: more is a mistake, not an order.
-const (
-	maxLeaves = 1 << 20
-	maxDepth  = 10000
-)
-
-// ParseTree reads what String writes: nodes of two kids or more, no leaf twice.
-func ParseTree(s string) (Tree, error) {
-	p := treeParser{s: s, seen: map[int]bool{}}
-	if s == "()" {
-		return Empty, nil
-	}
-	t, err := p.tree(0)
-	if err != nil {
-		return Tree{}, err
-	}
-	if p.i != len(s) {
-		return Tree{}, fmt.Errorf("tree: unexpected %q at %d", s[p.i], p.i)
-	}
-	return t, nil
-}
-
-type treeParser struct {
-	s    string
-	i    int
-	seen map[int]bool
-}
-
-func (p *treeParser) tree(depth int) (Tree, error) {
-	if depth > maxDepth {
-		return Tree{}, errors.New("tree: nested too deeply")
-	}
-	if p.i < len(p.s) && p.s[p.i] == '(' {
-		return p.node(depth)
-	}
-	start := p.i
-	for p.i < len(p.s) && '0' <= p.s[p.i] && p.s[p.i] <= '9' {
-		p.i++
-	}
-	digits := p.s[start:p.i]
-	n, err := strconv.Atoi(digits)
-	if err != nil || n >= maxLeaves || len(digits) > 1 && digits[0] == '0' {
-		return Tree{}, fmt.Errorf("tree: expected ( or a leaf from 0 to %d at %d", maxLeaves-1, start)
-	}
-	if p.seen[n] {
-		return Tree{}, fmt.Errorf("tree: leaf %d is added twice", n)
-	}
-	p.seen[n] = true
-	return Tree{Leaf: n}, nil
-}
-
-func (p *treeParser) node(depth int) (Tree, error) {
-	p.i++
-	var kids []Tree
-	for {
-		k, err := p.tree(depth + 1)
-		if err != nil {
-			return Tree{}, err
-		}
-		kids = append(kids, k)
-		if p.i == len(p.s) {
-			return Tree{}, errors.New("tree: missing )")
-		}
-		c := p.s[p.i]
-		p.i++
-		switch {
-		case c == ')' && len(kids) > 1:
-			return Tree{Kids: kids}, nil
-		case c == ' ':
-		default:
-			return Tree{}, fmt.Errorf("tree: expected a space or ) after two or more sums at %d", p.i-1)
-		}
-	}
-}
-
 // Equal tells whether two trees add the same way: up to swapping the kids of a node,
-// which no bit depends on.
+// which no bit depends on but where rounding errors are carried from kid to kid.
 func (t Tree) Equal(u Tree) bool { return t.canonical().String() == u.canonical().String() }
 
 // canonical orders the kids of every node by their smallest leaf.
@@ -149,12 +80,12 @@ func (t Tree) sorted() (Tree, int) {
 	for i, k := range t.Kids {
 		c, key := k.sorted()
 		j := i
-		for ; j > 0 && keys[j-1] > key; j-- {
+		for ; j > 0 && keys[j-1] > key && (t.By == Rounded || t.By.AnyOrder()); j-- {
 			kids[j], keys[j] = kids[j-1], keys[j-1]
 		}
 		kids[j], keys[j] = c, key
 	}
-	return Tree{Kids: kids}, keys[0]
+	return Tree{Kids: kids, By: t.By}, slices.Min(keys)
 }
 
 // Leaves lists the leaves from left to right.
@@ -173,6 +104,28 @@ func (t Tree) visit(leaf func(int)) {
 	}
 }
 
+// count is the number of leaves.
+func (t Tree) count() (n int) {
+	t.walk(func(int) { n++ })
+	return n
+}
+
+// complete tells why the leaves are not 0, 1, 2, … in any place.
+func (t Tree) complete() error {
+	leaves := t.Leaves()
+	seen := make([]bool, len(leaves))
+	for _, l := range leaves {
+		if l >= len(seen) || seen[l] {
+			return fmt.Errorf("leaves must be 0 to %d, each once: %d is another, or twice", len(leaves)-1, l)
+		}
+		seen[l] = true
+	}
+	if len(leaves) == 0 {
+		return errors.New("the tree has no leaves")
+	}
+	return nil
+}
+
 // Depth is the number of additions the deepest leaf passes.
 func (t Tree) Depth() int {
 	d := 0
@@ -188,7 +141,7 @@ func (t Tree) Slots() int {
 	need := make([]int, 0, len(t.Kids))
 	for _, k := range t.Kids {
 		if k.isLeaf() {
-			continue // a leaf is read when it is added
+			continue // a leaf is read when it is added, by a wide or compensated accumulator too
 		}
 		s := k.Slots()
 		i := len(need)
@@ -217,32 +170,50 @@ func (t Tree) Ulps() int {
 	for _, k := range t.Kids {
 		most = max(most, k.Ulps())
 	}
-	if len(t.Kids) > 2 {
-		return most + len(t.Kids)
-	}
-	return most + 1
+	return most + t.By.ulps(len(t.Kids))
 }
 
-// Sum is the definition of a tree: leaves are values of x, rounded to acc as they enter; the two
-// kids of a node are added in fp32 and rounded to acc. A node of more than two kids is a fused
-// adder, see fusedSum.
+// Sum is SumIn with all partial sums in one format.
+func (t Tree) Sum(x []float32, acc lowp.Format) float32 { return t.SumIn(x, Formats{Acc: acc}) }
+
+// SumIn is the definition of a tree: leaves are values of x, rounded to the accumulate format as they enter; the two
+// kids of a node are added in fp32 and rounded to it. A node of more than two kids is a fused
+// adder, see fusedSum, unless another Adder adds them.
 //
-// Since every kid is a value of acc, a node is the correctly rounded sum of its kids (Figueroa
+// Since every kid is a value of the accumulate format, a node is the correctly rounded sum of its kids (Figueroa
 // 1995), and whoever adds by the tree gets its bits.
-func (t Tree) Sum(x []float32, acc lowp.Format) float32 {
+func (t Tree) SumIn(x []float32, f Formats) float32 {
 	switch {
 	case t.isEmpty():
 		return float32(math.Copysign(0, -1))
 	case t.isLeaf():
-		return acc.Round(x[t.Leaf])
-	case len(t.Kids) == 2:
-		return acc.Round(t.Kids[0].Sum(x, acc) + t.Kids[1].Sum(x, acc))
+		return t.put(f.Acc.Round(x[t.Leaf]), f)
 	}
 	parts := make([]float32, len(t.Kids))
 	for i, k := range t.Kids {
-		parts[i] = k.Sum(x, acc)
+		parts[i] = k.SumIn(x, f)
+		if t.comes(i) {
+			parts[i] = f.Wire.Round(parts[i])
+		}
 	}
-	return roundOnce(fusedSum(parts), acc)
+	return t.put(AddBy(t.By, parts, f.Acc), f)
+}
+
+// put is a sum as its parent reads it.
+func (t Tree) put(v float32, f Formats) float32 {
+	if t.stored {
+		return f.Store.Round(v)
+	}
+	return v
+}
+
+// comes tells whether what kid i has comes from elsewhere, see Formats.
+func (t Tree) comes(i int) bool {
+	if len(t.Kids) > 2 || t.By != Rounded {
+		return true
+	}
+	right := t.gather || !t.Kids[1].isLeaf()
+	return right == (i == 1)
 }
 
 // Graft replaces leaf i of outer by inner[i]. An empty one is absent, and so is a node of
@@ -266,7 +237,8 @@ func Graft(outer Tree, inner []Tree) Tree {
 	case 1:
 		return kids[0]
 	}
-	return Tree{Kids: kids}
+	outer.Kids = kids
+	return outer
 }
 
 // Chain adds leaves one after another: ((a b) c) d.

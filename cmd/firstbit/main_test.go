@@ -354,7 +354,14 @@ func TestTreeAndReveal(t *testing.T) {
 	_, stdout, _ = firstbit(t, "reveal", "matmul", "-n", "20", "--plan", "k:lanes(4)/bf16", "--json")
 	require.Equal(t, "lanes(4)", jsonOf(t, stdout)["class"])
 	_, stdout, _ = firstbit(t, "tree", "arrival", "-n", "5", "--schedule", "3", "--json")
-	require.Contains(t, jsonOf(t, stdout)["order"], "given(")
+	require.Equal(t, "arrival", jsonOf(t, stdout)["order"])
+	require.Contains(t, jsonOf(t, stdout)["resolved"], "given(")
+	_, stdout, _ = firstbit(t, "tree", "arrival", "-n", "5", "--schedule", "3")
+	require.Contains(t, stdout, "\nby schedule 3: given(")
+	_, stdout, _ = firstbit(t, "tree", "splitk(2,seq,exact)", "-n", "5")
+	require.Contains(t, stdout, "(exact(0 1 2) exact(3 4))")
+	_, stdout, _ = firstbit(t, "tree", "kahan", "-n", "3")
+	require.Contains(t, stdout, "no tree of roundings")
 }
 
 func TestList(t *testing.T) {

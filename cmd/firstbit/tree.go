@@ -28,39 +28,60 @@ func treeCommand() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.MarkFlagsMutuallyExclusive("json", "svg", "dot")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		t, order, err := treeOf(args[0], n, schedule)
+		d, err := drawn(args[0], n, schedule)
 		if err != nil {
 			return err
 		}
 		out := c.OutOrStdout()
-		switch {
+		switch t := d.tree; {
 		case asJSON:
-			return printJSON(out, map[string]any{"order": order.String(), "n": n, "tree": t.String(), "depth": t.Depth(), "slots": t.Slots(), "ulps": t.Ulps()})
+			v := map[string]any{"order": d.asked.String(), "n": n, "tree": t.String(), "depth": t.Depth(), "slots": t.Slots(), "ulps": t.Ulps()}
+			if d.asked.Arrives() {
+				v["resolved"] = d.order.String()
+			}
+			return printJSON(out, v)
 		case svg:
 			fmt.Fprint(out, t.SVG())
 		case dot:
 			fmt.Fprint(out, t.DOT())
 		default:
-			fmt.Fprintf(out, "%s over %d: %s\n%s", order, n, t, t.Text())
-			fmt.Fprintf(out, "depth %d, slots %d, error at most %d roundings of Σ|x|\n", t.Depth(), t.Slots(), t.Ulps())
+			fmt.Fprint(out, d.text(n, schedule))
 		}
 		return nil
 	}
 	return c
 }
 
-func treeOf(text string, n int, schedule uint64) (reduce.Tree, reduce.Order, error) {
-	o, err := reduce.ParseOrder(text)
-	if err != nil {
-		return reduce.Tree{}, o, err
+// sketch is an order as it was asked for, as it was resolved, and its tree.
+type sketch struct {
+	asked, order reduce.Order
+	tree         reduce.Tree
+}
+
+func drawn(text string, n int, schedule uint64) (d sketch, err error) {
+	if d.asked, err = reduce.ParseOrder(text); err != nil {
+		return d, err
 	}
 	if n < 0 || n > maxTreeLeaves {
-		return reduce.Tree{}, o, fmt.Errorf("-n %d: must be from 0 to %d", n, maxTreeLeaves)
+		return d, fmt.Errorf("-n %d: must be from 0 to %d", n, maxTreeLeaves)
 	}
-	if err := o.Check(n); err != nil { // before it is resolved: here no element lies anywhere
-		return reduce.Tree{}, o, fmt.Errorf("order %.80q: %w", o, err)
+	if err := d.asked.Check(n); err != nil { // before it is resolved: here no element lies anywhere
+		return d, fmt.Errorf("order %.80q: %w", d.asked, err)
 	}
 	s := device.Schedule{Seed: schedule}
-	o = o.Resolve(reduce.Context{Arrival: func(n int) []int { return s.Arrival(0, device.ID{}, "tree", n) }}, n)
-	return o.Tree(n), o, nil
+	d.order = d.asked.Resolve(reduce.Context{Arrival: func(n int) []int { return s.Arrival(0, device.ID{}, "tree", n) }}, n)
+	d.tree = d.order.Tree(n)
+	return d, nil
+}
+
+func (d sketch) text(n int, schedule uint64) string {
+	t := d.tree
+	s := fmt.Sprintf("%s over %d: %s\n%s", d.asked, n, t, t.Text())
+	if d.asked.Arrives() {
+		s += fmt.Sprintf("by schedule %d: %s\n", schedule, d.order)
+	}
+	if by := d.order.Adder(); by != reduce.Rounded {
+		s += by.Describe() + "\n"
+	}
+	return s + fmt.Sprintf("depth %d, slots %d, error at most %d roundings of Σ|x|\n", t.Depth(), t.Slots(), t.Ulps())
 }
