@@ -80,7 +80,7 @@ func (w *ringPass[T]) steps(slots []T, f Fold) {
 }
 
 // unusual is a fold that sends, stores, or adds more than two at once.
-func (w *walkMembers[T]) unusual(dst []T, f Fold) {
+func (w *ringPass[T]) unusual(dst []T, f Fold) {
 	RunRows(f, dst, func(acc []T, s reduce.Step) {
 		for c := range s.Count {
 			addRow(f, acc, w.row(f.Leaf(s.Start+c*s.Stride)))

@@ -106,7 +106,7 @@ func (t Tree) visit(leaf func(int)) {
 
 // count is the number of leaves.
 func (t Tree) count() (n int) {
-	t.walk(func(int) { n++ })
+	t.visit(func(int) { n++ })
 	return n
 }
 
