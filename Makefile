@@ -1,4 +1,4 @@
-.PHONY: asm docs help test matrix mutants check arch fuzz attack golden learn precision bench parity notebooks
+.PHONY: asm docs help test matrix mutants check arch fuzz attack golden learn precision routes bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ learn: ## train the hybrid, attention alone and Mamba alone; rewrite the table i
 
 precision: ## train in every precision; rewrite docs/precision.md and its plot
 	scripts/precision.sh
+
+routes: ## flip one bit under every circumstance that route sweeps; rewrite the tables in docs/routes.md
+	scripts/routes.sh
 
 bench: ## run the benchmarks and rewrite docs/cost.md
 	scripts/bench.sh

@@ -16,11 +16,8 @@ func (e NotComparable) Error() string { return e.why }
 
 // Compare aligns two traces and reads the first mismatch.
 func Compare(a, b *trace.Trace) (*Report, error) {
-	if err := oneSchema(a, b); err != nil {
+	if err := oneLayout(a, b); err != nil {
 		return nil, err
-	}
-	if a.Run.Layout != b.Run.Layout {
-		return nil, NotComparable{fmt.Sprintf("layouts differ: %q and %q: --layouts compares what they share", a.Run.Layout, b.Run.Layout)}
 	}
 	level, err := commonLevel(a, b)
 	if err != nil {
@@ -63,6 +60,17 @@ func Compare(a, b *trace.Trace) (*Report, error) {
 		r.Evidence = append(r.Evidence, fmt.Sprintf("%d records of states were left out: the ranks have other pieces of them in the two runs", otherPieces))
 	}
 	return r.end(), nil
+}
+
+// oneLayout refuses traces whose records do not stand for the same work.
+func oneLayout(a, b *trace.Trace) error {
+	if err := oneSchema(a, b); err != nil {
+		return err
+	}
+	if a.Run.Layout != b.Run.Layout {
+		return NotComparable{fmt.Sprintf("layouts differ: %q and %q: --layouts compares what they share", a.Run.Layout, b.Run.Layout)}
+	}
+	return nil
 }
 
 // oneSchema refuses traces whose digests mean different things.

@@ -71,8 +71,8 @@ func extracted(a device.Arg) ExtractedTensor {
 	return x
 }
 
-// tensor is an extracted one again.
-func (x *ExtractedTensor) tensor() (*device.Tensor, error) {
+// Tensor is the extracted one again.
+func (x *ExtractedTensor) Tensor() (*device.Tensor, error) {
 	f, err := lowp.Parse(x.Dtype)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", x.Name, err)

@@ -74,14 +74,14 @@ func (c *ExtractedCall) prepare(at Site) (*rerun, error) {
 	r := &rerun{of: c, at: at}
 	byName := map[string]*device.Tensor{}
 	for i := range c.In {
-		t, err := c.In[i].tensor()
+		t, err := c.In[i].Tensor()
 		if err != nil {
 			return nil, err
 		}
 		r.in, byName[c.In[i].Name] = append(r.in, t), t
 	}
 	for i := range c.Out {
-		want, err := c.Out[i].tensor()
+		want, err := c.Out[i].Tensor()
 		if err != nil {
 			return nil, err
 		}

@@ -2,46 +2,75 @@ package run
 
 import (
 	"math"
+	"slices"
 
 	"firstbit/device"
 	"firstbit/lowp"
 )
 
-// Routes is one choice of experts: a layer's top-k in one microbatch.
+// Routes is one choice of experts: a layer's top-k in one microbatch on one rank.
 type Routes struct {
-	Step, Micro int
-	Layer       string // scope of the router
-	K           int
-	Index       []int32  // (tokens, K)
-	Margin      []uint32 // per token, the bits of the K-th value
-	Next        []uint32 // and of the best value left out
+	Step, Micro, Rank int
+	Layer             string // scope of the router
+	K                 int
+	Index             []int32   // (tokens, K)
+	Scores            []float64 // (tokens, experts), the values that the choice was made by
+	Wide              bool      // they were fp64; else fp32
 }
 
-// observe keeps what every top-k chose, and by how little.
-func (o *Outcome) observe(next device.Runner) device.Runner {
-	return func(c *device.Call) {
-		next(c)
-		if c.Label != "topk" || c.Kernel.Name != "topk" || c.ID.Phase != device.Fwd || c.Input("scores").F32() == nil {
-			return
-		}
-		scores, bias, e := c.Input("scores").F32(), c.Input("bias").F32(), c.Input("scores").Cols()
-		r := Routes{Step: c.ID.Step, Micro: c.ID.Micro, Layer: c.Scope, K: c.Output("index").Cols(), Index: append([]int32(nil), c.Output("index").I32()...)}
-		for t := range len(r.Index) / r.K {
-			chosen := r.Index[t*r.K:][:r.K]
-			kth, left := float32(math.Inf(1)), float32(math.Inf(-1))
-			for i := range e {
-				v := scores[t*e+i] + bias[i]
-				if has(chosen, int32(i)) {
-					kth = min(kth, v)
-				} else {
-					left = max(left, v)
-				}
+// observe keeps what every top-k chose, and from what.
+func (o *Outcome) observe(rank int) device.Middleware {
+	return func(next device.Runner) device.Runner {
+		return func(c *device.Call) {
+			next(c)
+			if c.Label != "topk" || c.Kernel.Name != "topk" || c.ID.Phase != device.Fwd {
+				return
 			}
-			r.Margin = append(r.Margin, lowp.FP32.Encode(kth))
-			r.Next = append(r.Next, lowp.FP32.Encode(left))
+			index := c.Output("index")
+			o.Routes = append(o.Routes, Routes{Step: c.ID.Step, Micro: c.ID.Micro, Rank: rank, Layer: c.Scope, K: index.Cols(),
+				Index: slices.Clone(index.I32()), Scores: biased(c.Input("scores"), c.Input("bias")),
+				Wide: c.Input("scores").F64() != nil})
 		}
-		o.Routes = append(o.Routes, r)
 	}
+}
+
+// biased is what a choice is made by, added as the router adds it.
+func biased(scores, bias *device.Tensor) []float64 {
+	v, e := make([]float64, scores.Len()), scores.Cols()
+	for i := range v {
+		if f := scores.F32(); f != nil {
+			v[i] = float64(f[i] + bias.F32()[i%e])
+		} else {
+			v[i] = scores.F64()[i] + bias.F64()[i%e]
+		}
+	}
+	return v
+}
+
+// edge is a token's last expert chosen and the best one left out.
+func (r *Routes) edge(token int) (kth, left int) {
+	kth, left = -1, -1
+	for i := range len(r.Scores) / r.Tokens() {
+		s := r.score(token, i)
+		switch {
+		case has(r.chosen(token), int32(i)):
+			if kth < 0 || s < r.score(token, kth) {
+				kth = i
+			}
+		case left < 0 || s > r.score(token, left):
+			left = i
+		}
+	}
+	return kth, max(left, 0) // all were chosen: there is no margin
+}
+
+// Tokens is how many there are.
+func (r *Routes) Tokens() int { return len(r.Index) / r.K }
+
+func (r *Routes) chosen(token int) []int32 { return r.Index[token*r.K:][:r.K] }
+
+func (r *Routes) score(token, expert int) float64 {
+	return r.Scores[token*len(r.Scores)/r.Tokens()+expert]
 }
 
 func has(s []int32, v int32) bool {
@@ -53,43 +82,70 @@ func has(s []int32, v int32) bool {
 	return false
 }
 
-// Flip is the first token that two runs route differently.
+// Flip is a token that two runs route differently.
 type Flip struct {
-	Layer     string  `json:"layer"`
-	Token     int     `json:"token"`
-	Margin    uint64  `json:"margin_ulps"` // in run A, between the K-th value and the next
-	Micro     int     `json:"-"`
-	A, B      []int32 `json:"-"`
-	Kth, Left float32 `json:"-"`
+	Step   int    `json:"-"`
+	Micro  int    `json:"-"`
+	Rank   int    `json:"-"`
+	Layer  string `json:"layer"`
+	Token  int    `json:"token"`
+	Margin uint64 `json:"margin_ulps"` // in run A, from the best value left out to the K-th
+	// Moved is how much nearer to each other, or past each other, the two values of the margin are in run B, in ulps of the K-th.
+	Moved     uint64  `json:"-"`
+	A, B      []int32 `json:"-"` // its experts
+	Kth, Left float64 `json:"-"` // the values of the margin
 }
 
 // RouteReport compares the routes of two runs. A flip is a token whose set of experts differs.
 type RouteReport struct {
-	FirstStep *int  `json:"first_step"`
-	Flips     int   `json:"flips"`
-	First     *Flip `json:"first"`
+	FirstStep *int   `json:"first_step"`
+	Flips     int    `json:"flips"`
+	First     *Flip  `json:"first"`
+	All       []Flip `json:"-"`
 }
 
-// CompareRoutes compares what two runs chose, token by token.
+// CompareRoutes compares what two runs of one layout and as many steps chose, token by token.
 func CompareRoutes(a, b []Routes) *RouteReport {
 	r := &RouteReport{}
 	for i := range min(len(a), len(b)) {
-		x, y := &a[i], &b[i]
-		for t := range len(x.Index) / x.K {
-			ia, ib := x.Index[t*x.K:][:x.K], y.Index[t*x.K:][:x.K]
-			if sameSet(ia, ib) {
-				continue
-			}
-			r.Flips++
-			if r.First == nil {
-				step := x.Step
-				r.FirstStep = &step
-				kth, left := math.Float32frombits(x.Margin[t]), math.Float32frombits(x.Next[t])
-				r.First = &Flip{Layer: x.Layer, Token: t, Margin: lowp.FP32.Ulps(kth, left), Micro: x.Micro, A: ia, B: ib, Kth: kth, Left: left}
+		for t := range a[i].Tokens() {
+			if !sameSet(a[i].chosen(t), b[i].chosen(t)) {
+				r.All = append(r.All, flipOf(&a[i], &b[i], t))
 			}
 		}
 	}
+	if r.Flips = len(r.All); r.Flips > 0 {
+		r.First, r.FirstStep = &r.All[0], &r.All[0].Step
+	}
 	return r
+}
+
+func flipOf(a, b *Routes, t int) Flip {
+	margin, moved := Margin(a, b, t)
+	kth, left := a.edge(t)
+	return Flip{Step: a.Step, Micro: a.Micro, Rank: a.Rank, Layer: a.Layer, Token: t, Margin: margin, Moved: moved, A: a.chosen(t), B: b.chosen(t),
+		Kth: a.score(t, kth), Left: a.score(t, left)}
+}
+
+// Margin is the distance in ulps, in run A, of a token's K-th value from the best one left out, and how far run B moved their difference, in
+// ulps of the K-th. A route flips where it moves the whole margin and more.
+func Margin(a, b *Routes, t int) (margin, moved uint64) {
+	k, l := a.edge(t)
+	kth, left := a.score(t, k), a.score(t, l)
+	by := math.Abs(kth - left - (b.score(t, k) - b.score(t, l)))
+	if a.Wide {
+		return lowp.FP64.CodeUlps(lowp.Bits(kth), lowp.Bits(left)), count(by / (math.Nextafter(math.Abs(kth), math.Inf(1)) - math.Abs(kth)))
+	}
+	x := float32(math.Abs(kth))
+	return lowp.FP32.Ulps(float32(kth), float32(left)), count(by / float64(math.Nextafter32(x, float32(math.Inf(1)))-x))
+}
+
+// count rounds up, so that what moved at all is more than 0.
+func count(x float64) uint64 {
+	if !(x < 1<<62) { // NaN too
+		return 1 << 62
+	}
+	return uint64(math.Ceil(x)) // fits: it is below 2^62
 }
 
 func sameSet(a, b []int32) bool {

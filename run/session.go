@@ -156,7 +156,7 @@ func (j *job) begin(rank parallel.Rank, tracer *trace.Tracer) (*session, error) 
 	}
 	chain = append(chain, c.tuner.Middleware, c.injector.Middleware)
 	if j.Routes {
-		chain = append(chain, run.outcome.observe)
+		chain = append(chain, run.outcome.observe(rank.Index))
 	}
 	if j.Load {
 		chain = append(chain, run.outcome.count)

@@ -286,5 +286,13 @@ func (s story) consequences() {
 	}
 	f := routes.First
 	s.print("     the first route to flip: step %d, %s, token %d: experts %v in run A, %v in run B", *routes.FirstStep, f.Layer, f.Token, f.A, f.B)
-	s.print("       its margin in run A was %d ulp (%v against %v); %d routes flip by step %d", f.Margin, f.Kth, f.Left, routes.Flips, len(s.r.Losses[0]))
+	s.print("       its margin in run A was %d ulp (%s against %s); %d routes flip by step %d", f.Margin, shortest(f.Kth), shortest(f.Left), routes.Flips, len(s.r.Losses[0]))
+}
+
+// shortest writes as few digits as tell a score from its neighbours: scores are fp32 unless the run is fp64.
+func shortest(x float64) string {
+	if float64(float32(x)) == x {
+		return fmt.Sprint(float32(x))
+	}
+	return fmt.Sprint(x)
 }
