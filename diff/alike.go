@@ -21,7 +21,7 @@ func alike(t *trace.Trace) [][]spot {
 	for l := range t.Ranks {
 		for i := range t.Ranks[l].Records {
 			r := &t.Ranks[l].Records[i]
-			if r.Phase != "opt" || r.Kind != "op" && r.Kind != "optim" || len(t.Ranks) < 2 {
+			if r.Phase != "opt" || r.Kind != "op" && r.Kind != "optim" || len(t.Ranks) < 2 || completes(r) {
 				continue
 			}
 			in.Reset()

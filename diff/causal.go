@@ -114,7 +114,7 @@ func (c *causes) read(at, in int) {
 	}
 	writes := c.last[*g.From]
 	if len(writes) == 0 {
-		if g.Over != "" { // its producer's destination was pending, or it wrote before the trace: what it was to be is not known
+		if g.Over != "" || lost(r, g) { // its producer's destination was pending, or it wrote before the trace: what it was to be is not known
 			c.found = append(c.found, breach{at: at, in: in, wrote: c.ran(*g.From, at), over: g.Over})
 		}
 		return
@@ -132,6 +132,15 @@ func (c *causes) read(at, in int) {
 		b.over = o.Phase + " " + trace.Path(o.Scope, o.Name)
 	}
 	c.found = append(c.found, b)
+}
+
+// lost tells whether a wait finds something else in the destination than the result that all parts of it should have brought there.
+func lost(r *trace.Record, y *trace.Sig) bool {
+	if r.Kind != "collective" || y.Name != "y" || !strings.HasSuffix(r.Name, waitSuffix) {
+		return false
+	}
+	i := slices.IndexFunc(r.In, func(g trace.Sig) bool { return g.Name == "result" })
+	return i >= 0 && sameShape(&r.In[i], y) && r.In[i].Digest != y.Digest
 }
 
 // meant is what a record may have meant to read.

@@ -21,7 +21,7 @@ const (
 func landed(records []trace.Record) []trace.Record {
 	kept := records[:0:0]
 	for _, r := range records {
-		if slices.Contains(r.Flags, "async-pending") || r.Kind == "op" && (r.Name == completion || strings.HasSuffix(r.Name, "."+completion)) {
+		if slices.Contains(r.Flags, "async-pending") || completes(&r) {
 			continue
 		}
 		if name, waits := strings.CutSuffix(r.Name, waitSuffix); waits && r.Kind == "collective" {
@@ -37,6 +37,11 @@ func landed(records []trace.Record) []trace.Record {
 		kept = append(kept, r)
 	}
 	return kept
+}
+
+// completes tells a record of the order in which a rank found done what it waits for, which is its own.
+func completes(r *trace.Record) bool {
+	return r.Kind == "op" && (r.Name == completion || strings.HasSuffix(r.Name, "."+completion))
 }
 
 // overlapAlike has both runs' records as if neither overlapped, if one does.
