@@ -57,7 +57,7 @@ func TestTheFixedRecipeDependsOnTheLayout(t *testing.T) {
 
 // The fast recipe differs under another schedule alone.
 func TestTheFastRecipeDependsOnTheSchedule(t *testing.T) {
-	cell, _, err := variant{"M*EM*EM*/*E", "fp32", false}.twice(parallel.Layout{}, "fast")
+	cell, _, err := variant{"M*EM*EM*/*E", "fp32", plain}.twice(parallel.Layout{}, "fast")
 	require.NoError(t, err)
 	require.False(t, cell.OK)
 	require.Contains(t, *cell.Why, "another schedule")
@@ -66,7 +66,7 @@ func TestTheFastRecipeDependsOnTheSchedule(t *testing.T) {
 // A pipeline cut by | into unequal stages has one rank's bits too, and they are those of the pattern without the cuts.
 func TestStagesCutByHand(t *testing.T) {
 	run := func(pattern string, l parallel.Layout) Values {
-		s := variant{pattern, "bf16", false}.spec(l, tune.Canonical)
+		s := variant{pattern, "bf16", plain}.spec(l, tune.Canonical)
 		v, err := Run(s)
 		require.NoError(t, err)
 		return v

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"firstbit/data"
 	"firstbit/parallel"
 	"firstbit/run"
 	"firstbit/train"
@@ -35,19 +36,28 @@ const (
 	matrixSteps = 3
 )
 
-// variant is one pattern in one precision.
+// variant is one pattern in one precision, and what else differs from the plain configuration.
 type variant struct {
 	pattern, precision string
-	replicated         bool // the optimizer
+	option             option
 }
+
+// option is a part of the trainer that runs instead of another, by its name in that of a cell.
+type option string
+
+const (
+	plain      option = ""
+	replicated option = "replicated" // the optimizer
+	packed     option = "packed"     // documents into sequences, with a prompt each, and losses by the labels of a step
+)
 
 func variants() (all []variant) {
 	for _, pattern := range matrixPatterns {
 		for _, precision := range matrixPrecisions {
-			all = append(all, variant{pattern, precision, false})
+			all = append(all, variant{pattern, precision, plain})
 		}
 	}
-	return append(all, variant{matrixPatterns[2], "bf16", true})
+	return append(all, variant{matrixPatterns[2], "bf16", replicated}, variant{matrixPatterns[2], "fp32", packed})
 }
 
 // MatrixCells is the number of cells of a matrix over so many layouts, with one for the one rank of each variant.
@@ -56,8 +66,8 @@ func MatrixCells(layouts int) int { return len(variants()) * (1 + layouts) }
 // name is the cell's: dp8·ep4 *- fp32.
 func (s variant) name(l parallel.Layout) string {
 	name := fmt.Sprintf("%s %s %s", short(l), s.pattern, s.precision)
-	if s.replicated {
-		name += " replicated"
+	if s.option != plain {
+		name += " " + string(s.option)
 	}
 	return name
 }
@@ -83,7 +93,10 @@ func (s variant) fits(l parallel.Layout) error {
 // ranks share sequences.
 func (s variant) spec(l parallel.Layout, recipe string) run.Spec {
 	c := train.Tiny()
-	c.Precision, c.Steps, c.Seq, c.Optim.Replicated = s.precision, matrixSteps, 16, s.replicated
+	c.Precision, c.Steps, c.Seq, c.Optim.Replicated = s.precision, matrixSteps, 16, s.option == replicated
+	if s.option == packed {
+		pack(&c)
+	}
 	m := &c.Model
 	m.Pattern, m.Vocab, m.Width, m.Heads, m.KVHeads, m.HeadDim, m.Hidden = s.pattern, 256, 32, 8, 8, 4, 64
 	m.SSM.Heads, m.SSM.HeadDim, m.SSM.State, m.SSM.Groups = 8, 4, 8, 8
@@ -95,6 +108,11 @@ func (s variant) spec(l parallel.Layout, recipe string) run.Spec {
 	}
 	c.Micro = matrixBatch / (l.DP * c.Batch)
 	return run.Spec{Config: c, Layout: l, Recipe: recipe}
+}
+
+// pack packs documents into the sequences of a run.
+func pack(c *train.Config) {
+	c.Documents, c.PerToken = data.Documents{ResetAttentionMask: true, EODMaskLoss: true, Prompt: 0.25}, true
 }
 
 // CheckLayouts says which of some layouts cannot be verified, before anything runs.

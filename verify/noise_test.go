@@ -16,7 +16,7 @@ func noisy(t *testing.T, precision, layout, recipe string) run.Spec {
 	t.Helper()
 	l, err := parallel.ParseLayout(layout)
 	require.NoError(t, err)
-	s := variant{"M*EM*EM*/*E", precision, false}.spec(l, recipe)
+	s := variant{"M*EM*EM*/*E", precision, plain}.spec(l, recipe)
 	s.Config.Steps = 2
 	m := &s.Config.Model
 	m.Dropout, m.MoE.Jitter, m.Recompute, m.MTP.Depths, m.MTP.Repeated = 0.1, 0.05, true, 2, true

@@ -27,7 +27,7 @@ func assembled(t *testing.T, dir string, step int) *checkpoint.Whole {
 // the bits of one that never stopped.
 func TestResumeOnAnotherLayout(t *testing.T) {
 	layouts := []string{"dp=2,tp=2", "dp=1", "cp=2", "pp=2,ep=2", "tp=2,pp=2,ep=4", "dp=4,ep=2", "pp=2,vpp=2"}
-	variants := []variant{{"M*EM*EM*/*E", "bf16", false}, {"M*EM*EM*/*E", "fp32", false}}
+	variants := []variant{{"M*EM*EM*/*E", "bf16", plain}, {"M*EM*EM*/*E", "fp32", plain}}
 	if !*exhaustive {
 		variants = variants[:1]
 	}
@@ -78,7 +78,7 @@ func TestResumeWithOtherCuts(t *testing.T) {
 	at := func(layout, pattern, recipe string) run.Spec {
 		l, err := parallel.ParseLayout(layout)
 		require.NoError(t, err)
-		s := variant{pattern, "fp32", false}.spec(l, recipe)
+		s := variant{pattern, "fp32", plain}.spec(l, recipe)
 		s.Config.Steps = 3
 		return s
 	}

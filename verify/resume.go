@@ -69,6 +69,10 @@ func resumeCells() (cells []resumeCell) {
 					c.Optim.Replicated = true
 					name += " replicated"
 				}
+				if l.PP > 1 && m.name == "mtp" {
+					pack(&c)
+					name += " packed"
+				}
 				cells = append(cells, resumeCell{name,
 					run.Spec{Config: c, Layout: l, Kept: run.Kept{Digest: true}}})
 			}

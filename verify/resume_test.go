@@ -29,7 +29,7 @@ func TestResume(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")
 	}
-	few := []string{"dp1 fp32 mtp", "dp4 bf16 noise", "dp4 fp8 mtp replicated", "tp2·pp2·ep2 fp8 noise", "dp1 mxfp8 mtp", "tp2·pp2·ep2 nvfp4 mtp", "pp2·vpp2 fp32 noise"}
+	few := []string{"dp1 fp32 mtp", "dp4 bf16 noise", "dp4 fp8 mtp replicated", "tp2·pp2·ep2 fp8 noise", "dp1 mxfp8 mtp", "tp2·pp2·ep2 nvfp4 mtp packed", "pp2·vpp2 fp32 noise"}
 	for _, c := range resumeCells() {
 		i := slices.IndexFunc(few, func(name string) bool { return strings.HasSuffix(c.name, name) })
 		if i < 0 {
@@ -68,12 +68,17 @@ func TestResumeAcrossEpochs(t *testing.T) {
 	s.Config.Steps, s.Config.Batch, s.Config.Data = 4, 2, filepath.Join(t.TempDir(), "text")
 	text := strings.Repeat("five windows of sixteen. ", 4)[:5*s.Config.Seq+1]
 	require.NoError(t, os.WriteFile(s.Config.Data, []byte(text), 0o644))
-	cell, err := resumeCell{"", s}.verify(InProcess, nil)
-	require.NoError(t, err)
-	require.True(t, cell.OK, "%v", cell.Why)
-	cell, err = resumeCell{"", s}.verify(InProcess, []string{"set@data.consumed value=1"})
-	require.NoError(t, err)
-	require.False(t, cell.OK, "negative control")
+	partial := s // steps of two microbatches, two and one
+	partial.Config.Batch, partial.Config.Micro, partial.Config.EpochEnd = 1, 2, "partial"
+	partial.Layout.PP = 2
+	for _, s := range []run.Spec{s, partial} {
+		cell, err := resumeCell{"", s}.verify(InProcess, nil)
+		require.NoError(t, err)
+		require.True(t, cell.OK, "%v", cell.Why)
+		cell, err = resumeCell{"", s}.verify(InProcess, []string{"set@data.consumed value=1"})
+		require.NoError(t, err)
+		require.False(t, cell.OK, "negative control")
+	}
 }
 
 // Every state of a checkpoint is needed: without it, or with one bit of it changed, something else differs later.
@@ -217,7 +222,7 @@ func TestResumeNegativeControl(t *testing.T) {
 		require.True(t, strings.HasPrefix(*cell.Why, c.why), "%s: %s", c.fault, *cell.Why)
 	}
 	// One rank of a layout that lacks its own part is enough.
-	layout := cells[slices.IndexFunc(cells, func(c resumeCell) bool { return c.name == "tp2·pp2·ep2 bf16 mtp" })]
+	layout := cells[slices.IndexFunc(cells, func(c resumeCell) bool { return c.name == "tp2·pp2·ep2 bf16 mtp packed" })]
 	for _, fault := range []string{"drop@*.experts.w1.master rank=3", "drop@*.bias rank=2", "drop@*.m rank=1"} {
 		cell, err := layout.stopped(1).verify(InProcess, []string{fault})
 		require.NoError(t, err)

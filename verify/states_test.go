@@ -52,7 +52,7 @@ func TestEveryStateHasAPlace(t *testing.T) {
 		l, err := parallel.ParseLayout(text)
 		require.NoError(t, err)
 		for j, pattern := range matrixPatterns {
-			spec := variant{pattern, "bf16", (i+j)%2 > 0}.spec(l, "fixed")
+			spec := variant{pattern, "bf16", []option{plain, replicated}[(i+j)%2]}.spec(l, "fixed")
 			spec.Config.Model.Dropout, spec.Config.Model.MoE.Jitter, spec.Until = 0.1, 0.1, 1
 			all := map[string]*gathered{}
 			var mu sync.Mutex
