@@ -120,10 +120,10 @@ func TestTwoReplicas(t *testing.T) {
 	for i := range tokens {
 		tokens[i] = uint16(i / 8)
 	}
-	s, err := data.NewSampler(&data.Corpus{Tokens: tokens}, 8, train.Tiny().Seed)
+	s, err := data.NewSampler(&data.Corpus{Tokens: tokens}, 8, train.Tiny().Seed, data.Documents{})
 	require.NoError(t, err)
 	dealt := make([]int32, 8*len(order))
-	s.Next(dealt, make([]int32, len(dealt)))
+	s.Next(dealt, make([]int32, len(dealt)), nil)
 	for i, window := range order {
 		require.Equal(t, window, dealt[8*i], "the windows that replicas.py takes")
 	}
