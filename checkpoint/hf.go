@@ -12,10 +12,10 @@ import (
 	"firstbit/model"
 )
 
-// places pairs what follows "layers.I." in names of ours with what follows it in nemotron_h's.
+// pairs has what follows "layers.I." in names of ours with what follows it in nemotron_h's.
 // Our linear weights are (in,out), theirs (out,in). A * stands for the expert's number:
 // save_pretrained writes a matrix an expert, the library computes with all of them stacked.
-var places = []struct {
+var pairs = []struct {
 	ours, theirs string
 	layout       layout
 }{
@@ -82,7 +82,7 @@ func hfName(name string, inner int) (string, layout) {
 
 func hfLayerName(scope, name string, first int) (string, layout) {
 	if m := layerName.FindStringSubmatch(name); m != nil {
-		for _, p := range places {
+		for _, p := range pairs {
 			if p.ours == m[2] {
 				return fmt.Sprintf("%s.layers.%d.%s", scope, first+atoi(m[1]), p.theirs), p.layout
 			}

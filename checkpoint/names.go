@@ -143,8 +143,8 @@ func (l layout) shape(ours []int) []int {
 	return s
 }
 
-// places is where each of our columns or channels is in the file; nil: where it is with us.
-func (s slot) places(l layout) []int {
+// columns is where each of our columns or channels is in the file; nil: where it is with us.
+func (s slot) columns(l layout) []int {
 	switch l {
 	case projected:
 		return s.ssm.Columns()
@@ -156,9 +156,9 @@ func (s slot) places(l layout) []int {
 
 // ours brings a file's elements in our order.
 func (s slot) ours(x []float64, l layout) []float64 {
-	if places := s.places(l); places != nil {
-		y, n := make([]float64, len(x)), len(x)/len(places)
-		for i, at := range places {
+	if columns := s.columns(l); columns != nil {
+		y, n := make([]float64, len(x)), len(x)/len(columns)
+		for i, at := range columns {
 			copy(y[i*n:][:n], x[at*n:])
 		}
 		x = y
@@ -176,9 +176,9 @@ func (s slot) theirs(x []float64, l layout) []float64 {
 		shape := s.tensor.Shape()
 		x = transpose(x, shape[len(shape)-2], shape[len(shape)-1])
 	}
-	if places := s.places(l); places != nil {
-		y, n := make([]float64, len(x)), len(x)/len(places)
-		for i, at := range places {
+	if columns := s.columns(l); columns != nil {
+		y, n := make([]float64, len(x)), len(x)/len(columns)
+		for i, at := range columns {
 			copy(y[at*n:][:n], x[i*n:])
 		}
 		x = y

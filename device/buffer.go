@@ -4,8 +4,8 @@ import "firstbit/lowp"
 
 // Buffer is one memory for tensors that travel as one, such as the gradients of a bucket.
 type Buffer struct {
-	Whole *Tensor
-	Parts []Arg // in the order in which they lie
+	Whole   *Tensor
+	Tensors []Arg // in the order in which they lie
 
 	at []int // where each begins
 }
@@ -13,45 +13,45 @@ type Buffer struct {
 // NewBuffer makes a memory of so many zeros.
 func NewBuffer(f lowp.Format, n int) *Buffer { return &Buffer{Whole: NewTensor(f, n)} }
 
-// BufferOf is the memory of a tensor, which is its only part.
+// BufferOf is the memory of a tensor, which is its only one.
 func BufferOf(name string, t *Tensor) *Buffer {
-	return &Buffer{Whole: t.View(0, t.Len()), Parts: []Arg{{name, t}}, at: []int{0}}
+	return &Buffer{Whole: t.View(0, t.Len()), Tensors: []Arg{{name, t}}, at: []int{0}}
 }
 
-// Hold adds a part that begins at element at. Where t itself lies is left as it is: Collect and Spread copy.
+// Hold adds a tensor that begins at element at. Where t itself lies is left as it is: Collect and Spread copy.
 func (b *Buffer) Hold(at int, name string, t *Tensor) {
-	b.Parts, b.at = append(b.Parts, Arg{name, t}), append(b.at, at)
+	b.Tensors, b.at = append(b.Tensors, Arg{name, t}), append(b.at, at)
 }
 
-// Lay adds a part and moves t there with what it holds, so that Collect and Spread have nothing to copy.
+// Lay adds a tensor and moves t there with what it holds, so that Collect and Spread have nothing to copy.
 func (b *Buffer) Lay(at int, name string, t *Tensor) {
 	b.Hold(at, name, t)
 	b.Whole.CopyAt(at, t)
 	t.Alias(b.Whole.View(at, at+t.Len()))
 }
 
-// Clear forgets the parts. The memory keeps what it holds.
-func (b *Buffer) Clear() { b.Parts, b.at = b.Parts[:0], b.at[:0] }
+// Clear forgets the tensors. The memory keeps what it holds.
+func (b *Buffer) Clear() { b.Tensors, b.at = b.Tensors[:0], b.at[:0] }
 
-// Collect brings the parts' values to the memory, from those that lie elsewhere.
+// Collect brings the tensors' values to the memory, from those that lie elsewhere.
 func (b *Buffer) Collect() {
-	for i, p := range b.Parts {
+	for i, p := range b.Tensors {
 		if !b.has(i) {
 			b.Whole.CopyAt(b.at[i], p.Tensor)
 		}
 	}
 }
 
-// Spread brings the memory's values to the parts that lie elsewhere.
+// Spread brings the memory's values to the tensors that lie elsewhere.
 func (b *Buffer) Spread() {
-	for i, p := range b.Parts {
+	for i, p := range b.Tensors {
 		if !b.has(i) {
 			p.CopyFrom(b.Whole.View(b.at[i], b.at[i]+p.Len()))
 		}
 	}
 }
 
-// has tells whether part i lies in the memory; one that is held lies elsewhere.
+// has tells whether tensor i lies in the memory; one that is held lies elsewhere.
 func (b *Buffer) has(i int) bool {
-	return b.Parts[i].LiesIn(b.Whole, b.at[i])
+	return b.Tensors[i].LiesIn(b.Whole, b.at[i])
 }

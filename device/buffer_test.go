@@ -57,7 +57,7 @@ func TestBuffer(t *testing.T) {
 		require.Equal(t, []float64{49, 50}, values(moved))
 
 		b.Clear()
-		require.Empty(t, b.Parts)
+		require.Empty(t, b.Tensors)
 		b.Hold(0, "other", counting(f, 1, 1))
 		b.Collect()
 		require.Equal(t, []float64{1, 41}, values(b.Whole)[:2])

@@ -29,22 +29,22 @@ type Kernel struct {
 
 	In, Scalars, Out ArgNames // what a Call reads and writes
 
-	Parts []Part      // recorded apart at kernel level, such as epilogues
-	Run   func(*Call) // reads inputs, scalars and c.Plan, writes outputs
+	Subkernels []Subkernel // recorded apart at kernel level, such as epilogues
+	Run        func(*Call) // reads inputs, scalars and c.Plan, writes outputs
 }
 
 // Segments is the number of equal parts of a sequence, and of a sum that tensor parallelism may cut, which the canonical order adds
 // in sequence and joins pairwise: so many ranks at most can share one.
 const Segments = 8
 
-// Part is a piece of a Kernel with a name and outputs of its own.
-type Part struct {
+// Subkernel is a piece of a Kernel with a name and outputs of its own.
+type Subkernel struct {
 	Name string
 	Outs []string
 }
 
-// Has tells whether the part writes the named output.
-func (p Part) Has(out string) bool { return slices.Contains(p.Outs, out) }
+// Has tells whether it writes the named output.
+func (s Subkernel) Has(out string) bool { return slices.Contains(s.Outs, out) }
 
 // Arg is a tensor under the name the kernel knows it by.
 type Arg struct {
@@ -70,12 +70,12 @@ const (
 
 // Partial is one contribution to a sum, shown to a Probe in the order of its addition.
 type Partial struct {
-	Part    string // the Kernel part it belongs to
-	Row     int    // block of rows
-	Tile    int    // tile, CTA or segment within the row block
-	Reverse bool   // the tile was walked from its end
-	F32     []float32
-	F64     []float64
+	Subkernel string // that it belongs to
+	Row       int    // block of rows
+	Tile      int    // tile, CTA or segment within the row block
+	Reverse   bool   // the tile was walked from its end
+	F32       []float32
+	F64       []float64
 }
 
 // Arrival is an order drawn from the Schedule during a Call.

@@ -81,8 +81,8 @@ func (d *Device) Enter(phase Phase) { d.phase = phase }
 // Phase is that of the Calls that follow.
 func (d *Device) Phase() Phase { return d.phase }
 
-// Place is the rank's on the grid.
-func (d *Device) Place() Coord { return d.at }
+// Coord is the rank's on the grid of parallel axes.
+func (d *Device) Coord() Coord { return d.at }
 
 // Running is the Call whose body runs, or whose body ended the run; nil: none.
 func (d *Device) Running() *Call { return d.running }

@@ -58,7 +58,7 @@ var kindNames = [kinds]string{"op", "metric", "state", "collective", "p2p", "dra
 // String is the name in traces.
 func (k Kind) String() string { return kindNames[k] }
 
-// Coord is a rank's place on the grid of parallel axes.
+// Coord is where a rank stands on the grid of parallel axes.
 type Coord struct {
 	PP int `json:"pp"`
 	DP int `json:"dp"`

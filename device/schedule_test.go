@@ -118,14 +118,14 @@ func TestParseSchedule(t *testing.T) {
 }
 
 func TestCallMatches(t *testing.T) {
-	k := &Kernel{Name: "grouped_gemm", Parts: []Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}}, Run: func(*Call) {}}
+	k := &Kernel{Name: "grouped_gemm", Subkernels: []Subkernel{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}}, Run: func(*Call) {}}
 	c := New(Options{}).In("layers.1").In("experts").Open("w2.dx", k)
 	require.True(t, c.Matches("*.w2.dx"))
 	require.True(t, c.Matches("layers.1.experts.grouped_gemm.dprob"))
 	require.True(t, c.Matches("*.dprob"))
 	require.False(t, c.Matches("grouped_gemm"))
-	require.True(t, k.Parts[0].Has("dprob"))
-	require.False(t, k.Parts[0].Has("dx"))
+	require.True(t, k.Subkernels[0].Has("dprob"))
+	require.False(t, k.Subkernels[0].Has("dx"))
 }
 
 func TestPhaseNames(t *testing.T) {

@@ -24,11 +24,11 @@ type copied struct {
 	everyCall
 	output
 	fromRank, fromStep int
-	kept               map[place]*device.Tensor
+	kept               map[occasion]*device.Tensor
 }
 
-// place is a Call in a microbatch.
-type place struct {
+// occasion is a Call in a microbatch.
+type occasion struct {
 	key   uint64
 	micro int
 }
@@ -52,13 +52,13 @@ func (x *copied) follow(f *Fault, c *device.Call, now bool, next device.Runner) 
 		return
 	}
 	t := x.output.of(f, c)
-	at := place{c.Key(), c.ID.Micro}
+	at := occasion{c.Key(), c.ID.Micro}
 	if t == nil {
 		return
 	}
 	if c.ID.Step == x.fromStep {
 		if x.kept == nil {
-			x.kept = map[place]*device.Tensor{}
+			x.kept = map[occasion]*device.Tensor{}
 		}
 		x.kept[at] = same(t)
 		return

@@ -24,7 +24,7 @@ func BenchmarkReduceMembers(b *testing.B) {
 				if of == "seq in bf16" || of == "ring in bf16" {
 					acc, of = lowp.BF16, of[:len(of)-len(" in bf16")]
 				}
-				pieces := piecesOf(dst, placesOf(of, p), ranks, acc)
+				pieces := piecesOf(dst, spansOf(of, p), ranks, acc)
 				sum, copied := time.Duration(0), time.Duration(0)
 				b.ReportAllocs()
 				for b.Loop() {

@@ -19,43 +19,43 @@ import (
 // algorithms are how a message is cut and in what order each piece is added, as a collective would.
 var algorithms = []string{"ring", "ring, a permutation for each channel", "nccltree", "nccltree over nodes of 4", "symmetric", "seq", "pairwise", "reverse", "lanes(4)", "perm(3)"}
 
-type placedOrder struct {
-	Place
+type spanOrder struct {
+	Span
 	order reduce.Order
 }
 
-func placesOf(algorithm string, p Partition) []placedOrder {
-	kind, places := algorithm, p.Ring()
-	var at func(Place) reduce.Context
+func spansOf(algorithm string, p Partition) []spanOrder {
+	kind, spans := algorithm, p.Ring()
+	var at func(Span) reduce.Context
 	switch algorithm {
 	case "ring, a permutation for each channel":
 		kind = "ring"
-		at = func(x Place) reduce.Context {
+		at = func(x Span) reduce.Context {
 			return reduce.Context{Part: x.Part, Ring: reduce.Permutation(uint64(x.Channel+2), p.Ranks)}
 		}
 	case "nccltree", "nccltree over nodes of 4":
-		kind, places = "nccltree", p.Tree()
-		at = func(x Place) reduce.Context { return reduce.Context{Part: x.Part} }
+		kind, spans = "nccltree", p.Tree()
+		at = func(x Span) reduce.Context { return reduce.Context{Part: x.Part} }
 		if algorithm != kind {
-			at = func(x Place) reduce.Context { return reduce.Context{Part: x.Part, Node: 4} }
+			at = func(x Span) reduce.Context { return reduce.Context{Part: x.Part, Node: 4} }
 		}
 	case "symmetric":
-		places = p.Owners()
+		spans = p.Owners()
 		fallthrough
 	default:
-		at = func(x Place) reduce.Context { return reduce.Context{Part: x.Part} }
+		at = func(x Span) reduce.Context { return reduce.Context{Part: x.Part} }
 	}
-	var all []placedOrder
+	var all []spanOrder
 	order := reduce.MustOrder(kind)
-	for _, x := range places {
-		all = append(all, placedOrder{x, order.Resolve(at(x), p.Ranks)})
+	for _, x := range spans {
+		all = append(all, spanOrder{x, order.Resolve(at(x), p.Ranks)})
 	}
 	return all
 }
 
-func piecesOf[T libm.Float](dst []T, places []placedOrder, ranks int, acc lowp.Format) []Piece[T] {
+func piecesOf[T libm.Float](dst []T, spans []spanOrder, ranks int, acc lowp.Format) []Piece[T] {
 	var pieces []Piece[T]
-	for _, x := range places {
+	for _, x := range spans {
 		pieces = append(pieces, Piece[T]{dst[x.Lo:x.Hi], x.Lo, Fold{Program: x.order.Program(ranks), Acc: acc}})
 	}
 	return pieces
@@ -81,11 +81,11 @@ func TestReduceMembersIsItsDefinition(t *testing.T) {
 			for _, channels := range []int{1, 2, 5} {
 				n := []int{0, 1, ranks - 1, 3*ranks + 1, 217}[r.IntN(5)]
 				p := Partition{Elements: n, Ranks: ranks, Channels: channels, Unit: []int{0, 4}[r.IntN(2)]}
-				places := placesOf(algorithm, p)
+				spans := spansOf(algorithm, p)
 				for _, acc := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16} {
-					checkMembers[float32](t, r, algorithm, p, places, acc)
+					checkMembers[float32](t, r, algorithm, p, spans, acc)
 				}
-				checkMembers[float64](t, r, algorithm, p, places, lowp.BF16)
+				checkMembers[float64](t, r, algorithm, p, spans, lowp.BF16)
 			}
 		}
 	}
@@ -96,32 +96,32 @@ func TestReduceMembersIsItsDefinition(t *testing.T) {
 		vectorised = vectorised && procs < 3
 		for _, algorithm := range algorithms {
 			p := Partition{Elements: 5003, Ranks: 40, Channels: 3}
-			checkMembers[float32](t, r, algorithm, p, placesOf(algorithm, p), lowp.FP32)
-			checkMembers[float32](t, r, algorithm, p, placesOf(algorithm, p), lowp.BF16)
+			checkMembers[float32](t, r, algorithm, p, spansOf(algorithm, p), lowp.FP32)
+			checkMembers[float32](t, r, algorithm, p, spansOf(algorithm, p), lowp.BF16)
 		}
 	}
 }
 
-func checkMembers[T libm.Float](t *testing.T, r *rand.Rand, algorithm string, p Partition, places []placedOrder, acc lowp.Format) {
+func checkMembers[T libm.Float](t *testing.T, r *rand.Rand, algorithm string, p Partition, spans []spanOrder, acc lowp.Format) {
 	t.Helper()
 	in := randomMembers[T](r, p.Ranks, p.Elements)
 	got, one := make([]T, p.Elements), make([]T, p.Elements)
-	pieces := piecesOf(got, places, p.Ranks, acc)
+	pieces := piecesOf(got, spans, p.Ranks, acc)
 	ReduceMembers(pieces, in)
 	seen := 0
-	for i, x := range places {
+	for i, x := range spans {
 		require.Equal(t, seen, x.Lo, "%s %+v: pieces follow one another", algorithm, p)
 		seen = x.Hi
 		SumMembers(pieces[i].Fold, one[x.Lo:x.Hi], in, x.Lo)
 		for e := x.Lo; e < x.Hi; e++ {
 			want := Run(pieces[i].Fold, func(m int) T { return in[m][e] })
 			if bitsOf(want) != bitsOf(got[e]) || bitsOf(want) != bitsOf(one[e]) {
-				t.Fatalf("%s %+v %s element %d of %+v: %v together, %v alone, not %v", algorithm, p, acc, e, x.Place, got[e], one[e], want)
+				t.Fatalf("%s %+v %s element %d of %+v: %v together, %v alone, not %v", algorithm, p, acc, e, x.Span, got[e], one[e], want)
 			}
 		}
 	}
 	require.Equal(t, p.Elements, seen, "%s %+v: all elements", algorithm, p)
-	ReduceMembers(piecesOf(in[p.Ranks-1], places, p.Ranks, acc), in) // in place
+	ReduceMembers(piecesOf(in[p.Ranks-1], spans, p.Ranks, acc), in) // in place
 	require.Equal(t, got, in[p.Ranks-1], "%s %+v: in place", algorithm, p)
 }
 
@@ -170,11 +170,11 @@ func TestCollectivesAddByTheirOrder(t *testing.T) {
 			if algorithm == "symmetric" || algorithm == "ring" {
 				p.Elements, p.Channels = ranks, 1 // chunks of one element: Reveal asks often
 			}
-			places := placesOf(algorithm, p)
+			spans := spansOf(algorithm, p)
 			in, dst := randomMembers[float32](rand.New(rand.NewPCG(5, 5)), ranks, p.Elements), make([]float32, p.Elements)
-			pieces := piecesOf(dst, places, ranks, lowp.FP32)
+			pieces := piecesOf(dst, spans, ranks, lowp.FP32)
 			parts := map[int]bool{}
-			for _, x := range places {
+			for _, x := range spans {
 				if parts[x.Part] || len(parts) > 0 && x.order.Program(ranks) == pieces[0].Fold.Program {
 					continue
 				}
@@ -196,8 +196,8 @@ func TestCollectivesAddByTheirOrder(t *testing.T) {
 		}
 	}
 	// The negative control: the neighbour's chunk is another tree.
-	places := placesOf("ring", Partition{Elements: 4, Ranks: 4, Channels: 1})
-	require.False(t, places[0].order.Tree(4).Equal(places[1].order.Tree(4)))
+	spans := spansOf("ring", Partition{Elements: 4, Ranks: 4, Channels: 1})
+	require.False(t, spans[0].order.Tree(4).Equal(spans[1].order.Tree(4)))
 }
 
 // docs/facts.md, Collectives, through the kernel: a bf16 ring rounds at every hop.
@@ -213,9 +213,9 @@ func TestEveryHopIsRounded(t *testing.T) {
 	} {
 		p := Partition{Elements: n, Ranks: n, Channels: 1}
 		dst := make([]float32, n)
-		ReduceMembers(piecesOf(dst, placesOf(algorithm, p), n, lowp.BF16), in)
+		ReduceMembers(piecesOf(dst, spansOf(algorithm, p), n, lowp.BF16), in)
 		require.Equal(t, want, dst, algorithm)
-		ReduceMembers(piecesOf(dst, placesOf(algorithm, p), n, lowp.FP32), in)
+		ReduceMembers(piecesOf(dst, spansOf(algorithm, p), n, lowp.FP32), in)
 		require.Equal(t, slices.Repeat([]float32{6}, n), dst, "wider, nothing is lost")
 	}
 }
@@ -286,10 +286,10 @@ func TestCutIsEven(t *testing.T) {
 }
 
 func TestPartitions(t *testing.T) {
-	require.Equal(t, []Place{{0, 1, 0, 1}, {1, 2, 0, 3}, {2, 3, 1, 1}, {3, 4, 1, 2}, {4, 5, 1, 3}}, Partition{Elements: 5, Ranks: 4, Channels: 2}.Ring())
-	require.Equal(t, []Place{{0, 4, 0, 0}, {4, 8, 1, 0}, {8, 12, 2, 1}}, Partition{Elements: 12, Ranks: 4, Channels: 3}.Tree())
-	require.Equal(t, []Place{{0, 12, 0, 0}}, Partition{Elements: 12, Ranks: 4, Channels: 1}.Tree())
-	require.Equal(t, []Place{{0, 4, 0, 0}, {4, 8, 0, 1}, {8, 10, 0, 2}}, Partition{Elements: 10, Ranks: 3, Channels: 7, Unit: 4}.Owners())
+	require.Equal(t, []Span{{0, 1, 0, 1}, {1, 2, 0, 3}, {2, 3, 1, 1}, {3, 4, 1, 2}, {4, 5, 1, 3}}, Partition{Elements: 5, Ranks: 4, Channels: 2}.Ring())
+	require.Equal(t, []Span{{0, 4, 0, 0}, {4, 8, 1, 0}, {8, 12, 2, 1}}, Partition{Elements: 12, Ranks: 4, Channels: 3}.Tree())
+	require.Equal(t, []Span{{0, 12, 0, 0}}, Partition{Elements: 12, Ranks: 4, Channels: 1}.Tree())
+	require.Equal(t, []Span{{0, 4, 0, 0}, {4, 8, 0, 1}, {8, 10, 0, 2}}, Partition{Elements: 10, Ranks: 3, Channels: 7, Unit: 4}.Owners())
 	require.Empty(t, Partition{Ranks: 4, Channels: 2}.Ring())
 	require.Empty(t, Partition{Ranks: 4, Channels: 2}.Tree())
 	for channels := 1; channels < 9; channels++ { // half of them each

@@ -9,8 +9,8 @@ type Partition struct {
 	Unit     int // elements that are not parted, such as those of 16 bytes; 0: 1
 }
 
-// Place is where one piece of a message lies.
-type Place struct {
+// Span is where one piece of a message lies.
+type Span struct {
 	Lo, Hi  int // its elements; none is empty
 	Channel int
 	Part    int // the chunk of a ring, the tree of a double binary tree, the owner of a share
@@ -24,31 +24,31 @@ func Cut(n, k, i, unit int) (lo, hi int) {
 	return min(u*i/k*unit, n), min(u*(i+1)/k*unit, n)
 }
 
-// Ring cuts each channel's part into a chunk for every place in the ring.
-func (p Partition) Ring() []Place {
-	places := make([]Place, 0, min(p.Channels*p.Ranks, p.Elements))
+// Ring cuts each channel's part into a chunk for every rank of the ring.
+func (p Partition) Ring() []Span {
+	spans := make([]Span, 0, min(p.Channels*p.Ranks, p.Elements))
 	for channel := range p.Channels {
 		lo, hi := p.channel(channel)
 		for chunk := range p.Ranks {
 			a, b := Cut(hi-lo, p.Ranks, chunk, p.Unit)
-			places = appendPlace(places, Place{lo + a, lo + b, channel, chunk})
+			spans = appendSpan(spans, Span{lo + a, lo + b, channel, chunk})
 		}
 	}
-	return places
+	return spans
 }
 
 // Tree leaves each channel's part whole: the first half of the channels works by the one tree, the others by the other.
-func (p Partition) Tree() []Place {
-	places := make([]Place, 0, p.Channels)
+func (p Partition) Tree() []Span {
+	spans := make([]Span, 0, p.Channels)
 	for channel := range p.Channels {
 		lo, hi := p.channel(channel)
-		places = appendPlace(places, Place{lo, hi, channel, TreeOf(channel, p.Channels)})
+		spans = appendSpan(spans, Span{lo, hi, channel, TreeOf(channel, p.Channels)})
 	}
-	return places
+	return spans
 }
 
 // Owners gives each rank a share, whatever the channels: what symmetric kernels do.
-func (p Partition) Owners() []Place {
+func (p Partition) Owners() []Span {
 	p.Channels = 1
 	return p.Ring()
 }
@@ -58,9 +58,9 @@ func TreeOf(channel, channels int) int { return 2 * channel / max(channels, 1) }
 
 func (p Partition) channel(i int) (lo, hi int) { return Cut(p.Elements, p.Channels, i, p.Unit) }
 
-func appendPlace(places []Place, p Place) []Place {
+func appendSpan(spans []Span, p Span) []Span {
 	if p.Lo == p.Hi {
-		return places
+		return spans
 	}
-	return append(places, p)
+	return append(spans, p)
 }

@@ -152,7 +152,7 @@ func (m *MoE) sorted(dev *device.Device, name, gather, suffix string, y *device.
 	if m.ETP.Size() > 1 {
 		y = m.ETP.Gather(dev, name+"."+gather+suffix, m.resize(dev, name+".pad"+suffix, y, m.way.most), 1)
 	}
-	return m.place(dev, name+".rows"+suffix, y, m.way.order)
+	return m.rowsBy(dev, name+".rows"+suffix, y, m.way.order)
 }
 
 // overlaps tells whether something is computed while rows are on their way.
@@ -182,7 +182,7 @@ func (m *MoE) back(dev *device.Device, name, scatter, suffix string, x *device.T
 	if !m.spread() {
 		return x
 	}
-	y := m.place(dev, name+".rows"+suffix, x, m.way.inverse)
+	y := m.rowsBy(dev, name+".rows"+suffix, x, m.way.inverse)
 	if m.ETP.Size() > 1 {
 		y = m.resize(dev, name+".unpad"+suffix, m.ETP.Scatter(dev, name+"."+scatter+suffix, y, 1, f), m.way.own)
 	}
@@ -190,8 +190,8 @@ func (m *MoE) back(dev *device.Device, name, scatter, suffix string, x *device.T
 	return m.EP.AllToAll(dev, name+".a2a"+suffix, y, m.way.receive, m.way.send)
 }
 
-// place is the rows of x that by names, 0 where it names none.
-func (m *MoE) place(dev *device.Device, label string, x, by *device.Tensor) *device.Tensor {
+// rowsBy is the rows of x that by names, 0 where it names none.
+func (m *MoE) rowsBy(dev *device.Device, label string, x, by *device.Tensor) *device.Tensor {
 	c := dev.Open(label, placeRowsKernel)
 	c.Read("x", x)
 	c.Read("order", by)

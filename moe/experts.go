@@ -51,7 +51,7 @@ var (
 	// The grouped product whose epilogue also makes the gradient of the routing probability.
 	groupedDProbKernel = &device.Kernel{Name: "grouped_gemm", In: device.Names("dy w2 h prob offsets"),
 		Scalars: device.Names("tile_m tile_n tile_sub"), Out: device.Names("dx dprob"),
-		Parts:     []device.Part{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
+		Subkernels:     []device.Subkernel{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
 		Fixed:     reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic|each; grid=4"),
 		Fast:      reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static|each; grid=4"),
 		Canonical: reduce.MustPlan("sched=each"),
@@ -265,7 +265,7 @@ func probeTiles[T libm.Float](c *device.Call) func(tile, []T) {
 		return nil
 	}
 	return func(t tile, partial []T) {
-		p := device.Partial{Part: "grouped_gemm.dprob", Row: t.Lo, Tile: t.Col, Reverse: t.Reverse}
+		p := device.Partial{Subkernel: "grouped_gemm.dprob", Row: t.Lo, Tile: t.Col, Reverse: t.Reverse}
 		switch v := any(partial).(type) {
 		case []float32:
 			p.F32 = v

@@ -147,7 +147,7 @@ func TestProbeShowsWhatIsAdded(t *testing.T) {
 	require.Len(t, run.partials, 3*blocks)
 	sums := map[int]float32{}
 	for _, p := range run.partials {
-		require.Equal(t, "grouped_gemm.dprob", p.Part)
+		require.Equal(t, "grouped_gemm.dprob", p.Subkernel)
 		for r, v := range p.F32 {
 			if old, ok := sums[p.Row+r]; ok {
 				v = old + v

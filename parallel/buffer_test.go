@@ -69,7 +69,7 @@ func TestMessageOfManyTensors(t *testing.T) {
 					if a < e {
 						part := x.View(a, e)
 						part.CopyFrom(whole.View(at+a, at+e))
-						mine = append(mine, device.Arg{Name: b.Parts[i].Name, Tensor: part})
+						mine = append(mine, device.Arg{Name: b.Tensors[i].Name, Tensor: part})
 					}
 					at += x.Len()
 				}

@@ -156,7 +156,7 @@ func (m Member) allReduceParts(dev *device.Device, label string, x *device.Buffe
 // reduceParts begins a collective that adds what lies in one memory, into so many elements.
 func (m Member) reduceParts(dev *device.Device, label string, k adder, x *device.Buffer, n int, work func(calls []*device.Call)) *device.Call {
 	c := m.open(dev, label, k[x.Whole.Format])
-	for _, part := range x.Parts {
+	for _, part := range x.Tensors {
 		c.Read(part.Name, part.Tensor)
 	}
 	c.Whole = x.Whole
@@ -183,7 +183,7 @@ func (m Member) AllGather(dev *device.Device, label string, x []device.Arg, y *d
 		c.Read(part.Name, part.Tensor)
 	}
 	c.ReadScalar("n", float64(n))
-	for _, part := range y.Parts {
+	for _, part := range y.Tensors {
 		c.Update(part.Name, part.Tensor)
 	}
 	c.Whole = y.Whole

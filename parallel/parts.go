@@ -10,7 +10,7 @@ import (
 
 // part is a run of a message's elements that are added in one order, and where their sums go.
 type part struct {
-	kernel.Place
+	kernel.Span
 	to   int // the member whose output they are
 	from int // where in it they begin
 	fold kernel.Fold
@@ -50,20 +50,20 @@ func (g *Group) cut(m message, plan reduce.Plan) []part {
 	if m.outer > 0 {
 		return cutShards(cut, m.outer)
 	}
-	var places []kernel.Place
+	var spans []kernel.Span
 	switch plan.Order("ranks").Kind() {
 	case "ring":
-		places = cut.Ring()
+		spans = cut.Ring()
 	case "nccltree":
-		places = cut.Tree()
+		spans = cut.Tree()
 	case "symmetric":
-		places = cut.Owners()
+		spans = cut.Owners()
 	default: // one order for every element
-		places = []kernel.Place{{Hi: m.elements}}
+		spans = []kernel.Span{{Hi: m.elements}}
 	}
-	parts := make([]part, len(places))
-	for i, p := range places {
-		parts[i] = part{Place: p, from: p.Lo}
+	parts := make([]part, len(spans))
+	for i, p := range spans {
+		parts[i] = part{Span: p, from: p.Lo}
 	}
 	return parts
 }
@@ -79,7 +79,7 @@ func cutShards(cut kernel.Partition, outer int) []part {
 			for a, b := kernel.Cut(outer*n, cut.Channels, channel, 1); a < b; {
 				at := a/n*block + lo + a%n
 				end := min(b, (a/n+1)*n)
-				parts = append(parts, part{Place: kernel.Place{Lo: at, Hi: at + end - a, Channel: channel, Part: owner}, to: owner, from: a})
+				parts = append(parts, part{Span: kernel.Span{Lo: at, Hi: at + end - a, Channel: channel, Part: owner}, to: owner, from: a})
 				a = end
 			}
 		}
@@ -108,7 +108,7 @@ func (g *Group) fold(parts []part, scatter bool, lead *device.Call) {
 				rings[p.Channel] = r
 			}
 			if scatter { // the ring ends with the owner, wherever that stands
-				return p.Channel, r.places[p.to]
+				return p.Channel, r.index[p.to]
 			}
 			return p.Channel, p.Part
 		}
@@ -151,12 +151,12 @@ func switched(c *device.Call, f kernel.Fold) kernel.Fold {
 }
 
 // ring lists the ranks as they stand in a ring, and where each stands.
-type ring struct{ ranks, places []int }
+type ring struct{ ranks, index []int }
 
 func newRing(seed uint64, n int) *ring {
-	r := &ring{ranks: reduce.Permutation(seed, n), places: make([]int, n)}
-	for place, rank := range r.ranks {
-		r.places[rank] = place
+	r := &ring{ranks: reduce.Permutation(seed, n), index: make([]int, n)}
+	for at, rank := range r.ranks {
+		r.index[rank] = at
 	}
 	return r
 }

@@ -139,8 +139,8 @@ func (s sought) why() string {
 			}
 			return fmt.Sprintf("no %s of that name in %s: must be phase=%s", s.noun, phase, few(phases))
 		}
-		if !slices.ContainsFunc(slices.Sorted(maps.Keys(on)), func(rank int) bool { return s.where.OnRank(rank, s.ranks[rank].device.Place()) }) {
-			return fmt.Sprintf("no %s of that name on %s: must be rank=%s", s.noun, s.where.Place(), few(on))
+		if !slices.ContainsFunc(slices.Sorted(maps.Keys(on)), func(rank int) bool { return s.where.OnRank(rank, s.ranks[rank].device.Coord()) }) {
+			return fmt.Sprintf("no %s of that name on %s: must be rank=%s", s.noun, s.where.RankText(), few(on))
 		}
 	}
 	return elsewhere
@@ -220,7 +220,7 @@ func namesOf(ranks []*session, of func(*device.Call) bool) map[string]bool {
 				continue
 			}
 			names[c.ID.Path] = true
-			for _, p := range c.Kernel.Parts {
+			for _, p := range c.Kernel.Subkernels {
 				names[trace.Path(c.Scope, p.Name)] = true
 			}
 		}

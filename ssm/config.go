@@ -26,7 +26,7 @@ func (c Config) Channels() int { return c.Inner() + 2*c.Groups*c.State }
 // Projected is the width of the input projection: z, x, b, c and dt.
 func (c Config) Projected() int { return c.Inner() + c.Channels() + c.Heads }
 
-// Columns is, of each column of the input projection, its place where all of z come first, then all of x, b, c and dt.
+// Columns is, of each column of the input projection, its index where all of z come first, then all of x, b, c and dt.
 // Here they lie group by group, so that the part of a tensor-parallel rank, which is some of the groups, is one run.
 func (c Config) Columns() []int {
 	shared := c.Groups * c.State
@@ -48,20 +48,20 @@ func (c Config) CheckContext(steps int) error {
 	return nil
 }
 
-// byGroup lists the places of a group's share of each part, group after group.
+// byGroup lists the indices of a group's share of each part, group after group.
 func byGroup(groups int, widths ...int) []int {
-	var places []int
+	var indices []int
 	for g := range groups {
 		at := 0
 		for _, w := range widths {
 			share := w / groups
 			for i := range share {
-				places = append(places, at+g*share+i)
+				indices = append(indices, at+g*share+i)
 			}
 			at += w
 		}
 	}
-	return places
+	return indices
 }
 
 // Params counts the weights of a layer on a model of width d.

@@ -21,7 +21,7 @@ type contents struct {
 	ranks  []rankFiles
 }
 
-// rankFiles is one rank's part.
+// rankFiles is what a trace has of one rank.
 type rankFiles struct {
 	rank  int
 	steps Set // in spans; of a trace that is not closed, those that were asked for
@@ -78,7 +78,7 @@ func (r *Run) contents() (*contents, error) {
 }
 
 // set reads ranks or steps, which are written in one way only.
-func (p Part) set(text string) (Set, error) {
+func (h Holding) set(text string) (Set, error) {
 	if text == nothing {
 		return nil, nil
 	}

@@ -204,7 +204,7 @@ func TestDamagedTraceIsNamed(t *testing.T) {
 		{"run.json cut", "run.json: is not as a run describes itself", func(d dir) { text := d.read("run.json"); d.write("run.json", text[:len(text)/2]) }},
 		{"run.json of another version", "run.json: schema_version 1: this program reads 2", func(d dir) { d.replace("run.json", `"schema_version": 2`, `"schema_version": 1`) }},
 		{"run.json lists a rank outside of the layout", `holds: ranks "0-2": layout "dp=2" has ranks 0 to 1`, func(d dir) { d.describe(func(r *Run) { r.Holds[0].Ranks = "0-2" }) }},
-		{"run.json lists a rank twice", "holds: rank 1 stands there twice", func(d dir) { d.describe(func(r *Run) { r.Holds = append(r.Holds, Part{"1", "1-2"}) }) }},
+		{"run.json lists a rank twice", "holds: rank 1 stands there twice", func(d dir) { d.describe(func(r *Run) { r.Holds = append(r.Holds, Holding{"1", "1-2"}) }) }},
 		{"run.json lists steps without end", `holds: steps "1-": have no end`, func(d dir) { d.describe(func(r *Run) { r.Holds[0].Steps = "1-" }) }},
 		{"run.json lists steps in no order", `holds: "2,1": must be in order`, func(d dir) { d.describe(func(r *Run) { r.Holds[0].Steps = "2,1" }) }},
 		{"run.json lists words", `holds: "x": must be a list`, func(d dir) { d.describe(func(r *Run) { r.Holds[0].Ranks = "x" }) }},
@@ -282,7 +282,7 @@ func TestStepsAreInTheOrderOfNumbers(t *testing.T) {
 		}
 	}
 	require.Equal(t, []int{999_998, 999_999, 1_000_000, 1_000_001}, order)
-	require.Equal(t, []Part{{"0", "999998-1000001"}}, back.Run.Holds)
+	require.Equal(t, []Holding{{"0", "999998-1000001"}}, back.Run.Holds)
 }
 
 // A rank may have one file of all its iterations.
@@ -317,10 +317,10 @@ func TestFileOfAllIterations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, other.Ranks, tr.Ranks)
 
-	d.describe(func(r *Run) { r.Holds = []Part{{"0", "1-3"}, {"1", "1-4"}} })
+	d.describe(func(r *Run) { r.Holds = []Holding{{"0", "1-3"}, {"1", "1-4"}} })
 	_, err = Open(d.path)
 	require.ErrorContains(t, err, "rank00001.jsonl.zst: holds steps 1-3, run.json lists 1-4")
-	d.describe(func(r *Run) { r.Holds = []Part{{"0-1", "1-3"}} })
+	d.describe(func(r *Run) { r.Holds = []Holding{{"0-1", "1-3"}} })
 	d.remove("rank00001.jsonl.zst")
 	d.write("rank00000.jsonl", all)
 	for step := 1; step <= 3; step++ {
@@ -451,7 +451,7 @@ func FuzzRead(f *testing.F) {
 }
 
 func FuzzDecodeRun(f *testing.F) {
-	text, err := Run{Layout: "dp=2", Holds: []Part{{"0-1", "1-9"}}}.Encode()
+	text, err := Run{Layout: "dp=2", Holds: []Holding{{"0-1", "1-9"}}}.Encode()
 	require.NoError(f, err)
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -11,16 +11,16 @@ import (
 	"firstbit/parallel"
 )
 
-// Part says which ranks of a trace have which steps, each as ParseSet reads it, or none. A step is an iteration with records, be it 0 of the
+// Holding says which ranks of a trace have which steps, each as ParseSet reads it, or none. A step is an iteration with records, be it 0 of the
 // initialisation or that of a restore.
-type Part struct {
+type Holding struct {
 	Ranks string `json:"ranks"`
 	Steps string `json:"steps"`
 }
 
 const nothing = "none"
 
-// textOf is a set of numbers as Part has it.
+// textOf is a set of numbers as Holding has it.
 func textOf(numbers []int) string {
 	if len(numbers) == 0 {
 		return nothing
@@ -33,7 +33,7 @@ func textOf(numbers []int) string {
 }
 
 // asked is what a trace that is not whole yet is to hold.
-func (o Options) asked(world int) []Part {
+func (o Options) asked(world int) []Holding {
 	var ranks []int
 	for rank := range world {
 		if o.Ranks.Has(rank) {
@@ -44,7 +44,7 @@ func (o Options) asked(world int) []Part {
 	if len(steps) == 0 {
 		steps = Set{{0, math.MaxInt}}
 	}
-	return []Part{{textOf(ranks), steps.normal().String()}}
+	return []Holding{{textOf(ranks), steps.normal().String()}}
 }
 
 // Held is the steps of a rank and the digest of its last file.
@@ -69,7 +69,7 @@ func (r *Run) Close(last int, held []Held) {
 		ends.WriteString(h.Last)
 	}
 	for _, steps := range order {
-		r.Holds = append(r.Holds, Part{textOf(ranks[steps]), steps})
+		r.Holds = append(r.Holds, Holding{textOf(ranks[steps]), steps})
 	}
 	r.Ends = hashOf([]byte(ends.String()))
 }

@@ -29,7 +29,7 @@ type Run struct {
 	Level         string            `json:"level"`
 	Parts         bool              `json:"parts,omitempty"` // records have sums that add up over the pieces of a whole
 	Digests       map[string]string `json:"digests"`
-	Holds         []Part            `json:"holds"`  // until the trace is whole, what was asked for
+	Holds         []Holding         `json:"holds"`  // until the trace is whole, what was asked for
 	Last          *int              `json:"last"`   // the last step of the run; null: the trace is not whole
 	Ends          string            `json:"ends"`   // XXH3-128 of the digests of the ranks' last files, rank by rank
 	Digest        string            `json:"digest"` // XXH3-128 of this file with 32 zeros here

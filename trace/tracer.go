@@ -235,45 +235,45 @@ func (t *Tracer) value(r *Record, x *device.Tensor) {
 	r.Bits = x.Bits(0)
 }
 
-// inner writes the kernel records of a Call before its own: its named parts, then the rest of it.
+// inner writes the kernel records of a Call before its own: its subkernels, then the rest of it.
 func (t *Tracer) inner(c *device.Call, op Record) {
 	rest := op.Out
 	op.Kind, op.Kernel = device.Inner.String(), c.Kernel.Name
-	for _, part := range c.Kernel.Parts {
+	for _, sub := range c.Kernel.Subkernels {
 		p := op
-		p.Name, p.Out = part.Name, nil
+		p.Name, p.Out = sub.Name, nil
 		for _, g := range op.Out {
-			if part.Has(g.Name) {
+			if sub.Has(g.Name) {
 				p.Out = append(p.Out, g)
 			}
 		}
-		t.detail(c, &p, part.Name)
+		t.detail(c, &p, sub.Name)
 		t.write(p)
-		rest = without(rest, part)
+		rest = without(rest, sub)
 	}
 	op.Out = rest
-	if len(c.Kernel.Parts) == 0 {
+	if len(c.Kernel.Subkernels) == 0 {
 		t.detail(c, &op, "")
 	}
 	t.write(op)
 }
 
-func without(sigs []Sig, part device.Part) []Sig {
+func without(sigs []Sig, sub device.Subkernel) []Sig {
 	var out []Sig
 	for _, g := range sigs {
-		if !part.Has(g.Name) {
+		if !sub.Has(g.Name) {
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
-func (t *Tracer) detail(c *device.Call, r *Record, part string) {
+func (t *Tracer) detail(c *device.Call, r *Record, subkernel string) {
 	for _, a := range c.Arrivals {
 		r.Arrivals = append(r.Arrivals, Arrival(a))
 	}
 	for _, p := range t.partials {
-		if p.Part == part {
+		if p.Subkernel == subkernel {
 			r.Partials = append(r.Partials, t.sign.partial(p))
 		}
 	}

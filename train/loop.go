@@ -98,7 +98,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 
 // of is the place for which a stream is a rank's own: its tensor- and pipeline-parallel ranks, or experts, draw other numbers.
 func (t *Trainer) of(stream string) string {
-	at, name := t.dev.Place(), ""
+	at, name := t.dev.Coord(), ""
 	add := func(axis string, i int) {
 		if i > 0 {
 			name += "." + axis + strconv.Itoa(i)

@@ -73,7 +73,7 @@ func (p *Places) sumsMicrobatch(w *nn.Param) bool {
 
 // byToken is the place of what has a row for each token, or an entry for each sequence.
 func (p *Places) byToken(c *device.Call, a device.Arg) *state.Place {
-	t, l, at, shape := p.t, p.t.rank.Layout(), p.t.dev.Place(), a.Shape()
+	t, l, at, shape := p.t, p.t.rank.Layout(), p.t.dev.Coord(), a.Shape()
 	samples, n := t.Batch*t.Microbatches(), shape[0]
 	cuts := []state.Cut{{Dim: 0, Part: at.DP*t.window + c.ID.Micro, Parts: t.Microbatches()}}
 	columns := state.Cut{Dim: 2}

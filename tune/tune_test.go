@@ -13,7 +13,7 @@ import (
 )
 
 var kernel = &device.Kernel{Name: "k", Out: device.Names("y"), Fixed: reduce.MustPlan("n:seq/fp32; tie=low|native"), Fast: reduce.MustPlan("n:arrival/fp32; tie=low|native"),
-	Parts: []device.Part{{Name: "k.part", Outs: []string{"y"}}}}
+	Subkernels: []device.Subkernel{{Name: "k.part", Outs: []string{"y"}}}}
 
 func planOf(t *testing.T, tuner *Tuner, step int) string {
 	t.Helper()

@@ -74,7 +74,7 @@ func (w *Where) rank() Key {
 	k := Number("rank", "R", &w.Rank, 0, Most)
 	text := k.Text
 	k.Text = func() string {
-		if w.First && w.Rank == 0 && !w.placed() {
+		if w.First && w.Rank == 0 && !w.located() {
 			return ""
 		}
 		return text()
@@ -117,14 +117,14 @@ func Number(key, value string, n *int, least, most int) Key {
 	}}
 }
 
-// placed tells whether a coordinate is given.
-func (w *Where) placed() bool {
+// located tells whether a coordinate is given.
+func (w *Where) located() bool {
 	return slices.ContainsFunc(w.axes(), func(a axis) bool { return *a.at != Every })
 }
 
 // OnRank tells whether a rank at a place on the grid is meant.
 func (w *Where) OnRank(rank int, at device.Coord) bool {
-	if w.First && w.Rank == Every && !w.placed() {
+	if w.First && w.Rank == Every && !w.located() {
 		return rank == 0
 	}
 	is := func(want, have int) bool { return want == Every || want == have }
@@ -162,16 +162,16 @@ func (w *Where) Check(g Grid) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: no rank of layout %q is there", w.Place(), g.Layout)
+	return fmt.Errorf("%s: no rank of layout %q is there", w.RankText(), g.Layout)
 }
 
-// Place is the rank as it was given.
-func (w *Where) Place() string {
+// RankText is the rank as it was given.
+func (w *Where) RankText() string {
 	var words []string
 	switch {
 	case w.Rank != Every:
 		words = append(words, fmt.Sprintf("rank %d", w.Rank))
-	case w.First && !w.placed():
+	case w.First && !w.located():
 		words = append(words, "rank 0")
 	}
 	for _, a := range w.axes() {
