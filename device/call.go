@@ -133,6 +133,7 @@ type Watched struct {
 	Probe    func(Partial) // nil unless watched at kernel level
 	Arrivals []Arrival     // if it is, the orders drawn while the Call ran
 	Launches int           // how often its body ran since whoever watches set it to 0
+	InOrder  bool          // who watches waits for everybody, so that all arrive in order
 }
 
 // site is where Calls of one name come from.
@@ -226,6 +227,9 @@ func (c *Call) Arrival(name string, n int) []int {
 		id.At = *c.Among
 	}
 	order := c.dev.schedule.Arrival(c.key, id, name, n)
+	if c.InOrder {
+		slices.Sort(order)
+	}
 	if c.Probe != nil {
 		c.Arrivals = append(c.Arrivals, Arrival{name, order})
 	}

@@ -38,6 +38,11 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 			return "format", []string{"dtypes differ: " + a.In[i].Dtype + " and " + b.In[i].Dtype}
 		}
 	}
+	for i := range a.Out {
+		if i < len(b.Out) && a.Out[i].Name == b.Out[i].Name && a.Out[i].Dtype != b.Out[i].Dtype {
+			return "format", []string{"what it wrote has other dtypes: " + a.Out[i].Dtype + " and " + b.Out[i].Dtype}
+		}
+	}
 	if regrouped(a, b) {
 		for _, d := range differences {
 			if clusterField(d) {

@@ -51,6 +51,10 @@ func Localize(run RunFunc, progress func(level trace.Level)) (*Report, error) {
 			more, w.Next = 1, 1
 			next, err = pair(w)
 		}
+		if err == nil && level == trace.Kernel && next.undumped(dump) {
+			w.Dump = next.First.Path()
+			next, err = pair(w)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -66,6 +70,32 @@ func Localize(run RunFunc, progress func(level trace.Level)) (*Report, error) {
 	}
 	report.Levels, report.Steps, report.ConfigDifferences = levels, steps, config
 	return report, nil
+}
+
+// LookAt compares a pair of runs whose metrics and states show nothing: of one step, at op and kernel level. The bytes of the Call found are dumped and compared.
+func LookAt(run RunFunc, step int, progress func(level trace.Level)) (*Report, error) {
+	var levels []LevelStep
+	var report *Report
+	for _, w := range []Window{{Level: trace.Metrics}, {Level: trace.Op, Step: step}, {Level: trace.Kernel, Step: step}} {
+		if progress != nil {
+			progress(w.Level)
+		}
+		if report != nil && w.Level == trace.Kernel && !report.Identical && report.First.Verdict == "origin" {
+			w.Dump = report.First.Path()
+		}
+		var err error
+		if report, err = compareRuns(run, w); err != nil {
+			return nil, err
+		}
+		levels = append(levels, report.levelStep(w.Level))
+	}
+	report.Levels = levels
+	return report, nil
+}
+
+// undumped tells whether the kernel that was found is of another Call than the one whose bytes were kept: one that has no record at op level.
+func (r *Report) undumped(dump string) bool {
+	return !r.Identical && r.First.Verdict == "origin" && !r.Confirmed && r.Bytes == nil && r.A != nil && r.B != nil && r.First.Path() != dump
 }
 
 // suspects are the ranks to which no other brought their difference, with those that agree with them or differ as they do left out: what they

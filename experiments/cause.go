@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"firstbit/device"
+	"firstbit/diff"
 	"firstbit/parallel"
 	"firstbit/run"
 	"firstbit/spell"
@@ -65,6 +66,18 @@ type Found struct {
 	silent bool
 	// flips is set where at least one route must flip.
 	flips bool
+	// seen is a step whose trace alone shows it; 0: metrics or states do.
+	seen int
+	// unmoved is set where both runs have the same bits: it is the tracer that sees others.
+	unmoved bool
+	// shallow is the verdict at op level, where that is another.
+	shallow string
+	// sameXOR is set where an output of the root has the same XOR in both runs.
+	sameXOR bool
+	// later is set where another Call that differs comes before the root by its name, and after it in time.
+	later bool
+	// unprinted is how many steps after the first with other bits the printed losses must still agree.
+	unprinted int
 }
 
 // variation is what one run of a pair has for itself.
@@ -95,6 +108,7 @@ type setting struct {
 	set    []string // fields of the configuration
 	recipe string   // empty: fixed
 	source bool     // the variation is at work
+	traced bool     // both runs are traced, by whatever tracer there is
 }
 
 type half struct {
@@ -110,10 +124,11 @@ var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
 	scaleCollective, bucketSize, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
 	autotuneSwap, libraryUpdate, smCount, fmaContraction, // A, by machine and library
-	topkTies, topkSlots, ssdChunk, lateFlag, bufferAlias, bitFlip, // B
+	topkTies, topkSlots, ssdChunk, lateFlag, bufferAlias, staleRead, bitFlip, // B
 	rngOmission, scaleRebuild, rngDedupe, rngExtraDraw, rngReseed, rngLiveHandle, // C
 	dataOffset, dataEpoch, gatherSkip, stepCounter, mxDoubleQuant, amaxHistory, biasDrift, // C
-	scalesOnly, oneBadMember, // D
+	blindSpot, probeUninit, probeAsync, probeCopy, xorPermutation, scalesOnly, signedZero, dtypeTwin, // D
+	oneBadMember, keyOrderFirst, missingRecord, printedLoss, probeSync, probeEffect, // D
 }
 
 // Causes lists the catalog.
@@ -170,6 +185,17 @@ func (c *Cause) Silent() int {
 		return c.stop
 	}
 	return 0
+}
+
+// Seen is the step whose trace alone shows the cause; 0: metrics or states do.
+func (c *Cause) Seen() int { return c.seen }
+
+// Localize finds where the cause's pair parts, from its traces alone. Where no metric shows it, it looks at the step that the cause names.
+func (c *Cause) Localize(run diff.RunFunc, progress func(trace.Level)) (*diff.Report, error) {
+	if c.seen == 0 {
+		return diff.Localize(run, progress)
+	}
+	return diff.LookAt(run, c.seen, progress)
 }
 
 // Layout is the layout the cause is shown on.

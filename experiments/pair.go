@@ -7,6 +7,7 @@ import (
 	"firstbit/diff"
 	"firstbit/parallel"
 	"firstbit/run"
+	"firstbit/trace"
 	"firstbit/train"
 )
 
@@ -20,6 +21,7 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 		return false, err
 	}
 	var out [2]*run.Outcome
+	var traces [2]*trace.Trace
 	err = diff.Both(func(side int) (err error) {
 		spec := h.cause.spec(s, side)
 		if spec.Layout, err = parallel.ParseLayout(layout); err != nil {
@@ -30,6 +32,10 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 		} else if from != "" {
 			spec.Faults = nil
 		}
+		if s.traced {
+			spec.Trace = trace.Options{Level: trace.Op, Into: &trace.Trace{}}
+			traces[side] = spec.Trace.Into
+		}
 		out[side], err = run.Run(spec)
 		return err
 	})
@@ -38,6 +44,10 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 	}
 	for _, o := range out {
 		o.Steps = slices.DeleteFunc(o.Steps, func(r train.Result) bool { return r.Step <= h.cause.stop })
+	}
+	if s.traced && same(out[0], out[1]) {
+		r, err := diff.Compare(traces[0], traces[1])
+		return err == nil && r.Identical, err
 	}
 	return same(out[0], out[1]), nil
 }

@@ -137,12 +137,23 @@ func (r *Result) judge(c *Cause) {
 		verdict := cmp.Or(c.verdict, "origin")
 		require(root.Verdict == verdict, "the verdict is %s, not %s", root.Verdict, verdict)
 		require(r.Fault.Class != nil && *r.Fault.Class == c.Class, "the class is not %s", c.Class)
-		require(r.Report != nil && (r.Report.Confirmed || verdict != "origin"), "no bytes confirm the verdict") // those of memory are the reader's
+		alone := r.Report != nil && (r.Report.A == nil || r.Report.B == nil) // of a Call that one run has alone there is nothing to compare
+		require(r.Report != nil && (r.Report.Confirmed || alone || verdict != "origin"), "no bytes confirm the verdict") // those of memory are the reader's
 	}
 	if r.Report != nil {
 		for _, root := range r.Report.Roots {
 			require(root.Path() == r.Report.First.Path() || c.explains(root.Path()), "%s is a root of its own, and not the cause's", root.Path())
 		}
+	}
+	require(!c.sameXOR || r.sameXOR(), "no output of the root has the same XOR in both runs, and rows that tell them apart")
+	require(!c.later || r.later(), "no Call that differs comes before the root by its name")
+	if c.shallow != "" && r.Report != nil {
+		require(slices.ContainsFunc(r.Report.Levels, func(l diff.LevelStep) bool {
+			return l.Level == trace.Op.String() && l.First != nil && l.First.Verdict == c.shallow
+		}), "the verdict at op level is not %s", c.shallow)
+	}
+	if first, printed := r.Fault.FirstStep, r.Printed.FirstStep; first != nil && printed != nil {
+		require(*printed-*first >= c.unprinted, "print shows it %d steps after the first bit, not %d", *printed-*first, c.unprinted)
 	}
 	require(!c.flips || r.Routes != nil && r.Routes.Flips > 0, "no route flips")
 	r.OK = len(r.Why) == 0
@@ -176,6 +187,9 @@ func (h *harness) fault(r *Result) error {
 	traced := func(side int, w diff.Window) (*trace.Trace, error) {
 		s := pair[side]
 		s.Trace = h.options(side, w)
+		if err := os.RemoveAll(s.Trace.Dir); err != nil { // a level that is traced again
+			return nil, err
+		}
 		s.Until = w.Step
 		s.Routes = w.Step == 0
 		o, err := run.Run(s)
@@ -187,7 +201,7 @@ func (h *harness) fault(r *Result) error {
 		}
 		return trace.Open(s.Trace.Dir)
 	}
-	report, err := diff.Localize(traced, func(l trace.Level) { h.say("with the cause, localising: %s", l) })
+	report, err := h.cause.Localize(traced, func(l trace.Level) { h.say("with the cause, localising: %s", l) })
 	if err != nil {
 		return err
 	}
@@ -195,7 +209,7 @@ func (h *harness) fault(r *Result) error {
 	r.Fault.Identical, r.Fault.Expected = report.Identical, h.cause.Root
 	r.Routes = run.CompareRoutes(out[0].Routes, out[1].Routes)
 	r.Printed = printed(out[0], out[1])
-	if h.cause.silent && !same(out[0], out[1]) {
+	if (h.cause.silent || h.cause.unmoved) && !same(out[0], out[1]) {
 		r.Why = append(r.Why, "a metric or the state of a step shows it")
 	}
 	for side := range out {
@@ -207,7 +221,10 @@ func (h *harness) fault(r *Result) error {
 	if report.Identical {
 		return nil
 	}
-	step, found := report.Levels[0].First.Iteration, report.First.Path() // a restore comes before the first step that shows it
+	step, found := report.First.Iteration, report.First.Path()
+	if first := report.Levels[0].First; first != nil { // a restore comes before the first step that shows it
+		step = first.Iteration
+	}
 	r.Fault.FirstStep, r.Fault.Root, r.Fault.Class = &step, report.First, report.Class
 	r.Fault.Found, r.Fault.Bytes = &found, report.Bytes
 	r.Spread = spread(report)

@@ -13,6 +13,7 @@ type Run struct {
 	Widest    lowp.Format // of its tensors
 	Resumes   bool        // it continues from a checkpoint
 	Loads     bool        // it begins with weights of a folder
+	Traced    bool
 }
 
 // limited has something of its own to refuse; loads says that it acts on what is restored.

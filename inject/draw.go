@@ -13,9 +13,10 @@ var drawKind = &kind{Name: "draw", noun: streamNoun, state: streamNoun, phase: t
 
 var iteratorKernel = &device.Kernel{Name: "iterator", In: device.Names("stream"), Out: device.Names("value stream")}
 
-// drawOnce is a draw that is none of training's.
-func drawOnce(dev *device.Device, s stream) {
-	dev = dev.In("iterator")
+func drawOnce(dev *device.Device, s stream) { drawFrom(dev.In("iterator"), s) }
+
+// drawFrom is a draw that is none of training's.
+func drawFrom(dev *device.Device, s stream) {
 	c := dev.OpenKind(device.Draw, free(dev, s.Name), iteratorKernel)
 	c.Read("stream", s.Tensor)
 	value := c.Write("value", lowp.FP64, 1)

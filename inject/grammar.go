@@ -11,7 +11,7 @@ import (
 )
 
 // kinds is the grammar: KIND@GLOB KEY=VALUE …. Each kind stands in a file of its own.
-var kinds = []*kind{flipKind, setKind, orderKind, dropKind, unwrittenKind, repeatKind, earlyKind, lateKind, aliasKind, copyKind, seedKind, drawKind, liveKind, rebuildKind, libraryKind, autotuneKind, captureKind}
+var kinds = []*kind{flipKind, setKind, orderKind, dropKind, unwrittenKind, repeatKind, earlyKind, lateKind, aliasKind, copyKind, seedKind, drawKind, liveKind, rebuildKind, libraryKind, autotuneKind, captureKind, probeKind, swapKind, castKind}
 
 // kind is what faults of a kind do, and how they are written.
 type kind struct {

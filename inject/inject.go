@@ -139,6 +139,8 @@ type Injector struct {
 	Groups map[string][]int // the ranks of each group
 	Faults []*Fault
 
+	Watched func(c *device.Call) bool // whether a tracer looks at the Call; nil: there is none
+
 	dev     *device.Device
 	streams []stream
 	busy    bool // with streams

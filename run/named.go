@@ -29,7 +29,7 @@ func (s *Spec) grid() tune.Grid {
 
 // checkNamed refuses what a fault or a plan names and no run of the Spec has, before anything runs. Names of Calls are known after it: see missed.
 func (s *Spec) checkNamed(c choices) error {
-	run := inject.Run{Grid: s.grid(), Precision: s.Config.Precision, Widest: lowp.FP32, Resumes: s.Resume != "", Loads: s.Config.Weights != ""}
+	run := inject.Run{Grid: s.grid(), Precision: s.Config.Precision, Widest: lowp.FP32, Resumes: s.Resume != "", Loads: s.Config.Weights != "", Traced: s.Trace.Level > trace.Off}
 	if run.Precision == lowp.FP64.String() {
 		run.Widest = lowp.FP64
 	}
@@ -88,6 +88,9 @@ func (s *Spec) missed(ranks []*session) error {
 	for i, report := range faulted(ranks) {
 		f := first.injector.Faults[i]
 		if report.Acted > 0 && len(f.Globs) == 1 { // one of two may be enough to act
+			continue
+		}
+		if f.Looks() && s.Trace.Level < trace.Op { // what it errs about is not looked at
 			continue
 		}
 		look := sought{ranks, f.Noun(), f.Globs, &f.Where, f.On, f.States(), f.Either()}

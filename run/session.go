@@ -152,6 +152,7 @@ func (j *job) begin(rank parallel.Rank, tracer *trace.Tracer) (*session, error) 
 		chain = append(chain, j.watch(rank.Index))
 	}
 	if tracer != nil {
+		tracer.Lens, c.injector.Watched = c.injector.Lens(), tracer.Wants
 		chain = append(chain, tracer.Middleware)
 	}
 	chain = append(chain, c.tuner.Middleware, c.injector.Middleware)

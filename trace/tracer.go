@@ -31,6 +31,9 @@ type Tracer struct {
 	// Place is where an input or output of a Call lies in the whole; nil: it has no place. It is asked where Parts are recorded.
 	Place func(c *device.Call, a device.Arg, output bool) *state.Place
 
+	// Lens distorts what is seen; nil: nothing does.
+	Lens Lens
+
 	rank   int
 	active bool
 
@@ -112,7 +115,7 @@ func (t *Tracer) ReadsState(step, last int) bool {
 // Middleware records the Calls of the window.
 func (t *Tracer) Middleware(next device.Runner) device.Runner {
 	return func(c *device.Call) {
-		if !t.wants(c) {
+		if !t.Wants(c) {
 			next(c)
 			return
 		}
@@ -120,9 +123,9 @@ func (t *Tracer) Middleware(next device.Runner) device.Runner {
 	}
 }
 
-// wants tells whether a Call is in the window. A trace goes forward, each step once: of a run that a fault of its restore sends back it has what
+// Wants tells whether a Call is in the window. A trace goes forward, each step once: of a run that a fault of its restore sends back it has what
 // comes after the step of the restore.
-func (t *Tracer) wants(c *device.Call) bool {
+func (t *Tracer) Wants(c *device.Call) bool {
 	again := c.ID.Step < t.iteration || c.ID.Step == t.iteration && t.ended
 	return t.active && kindLevel[c.Kind] <= t.Level && t.Steps.Has(c.ID.Step) && !again
 }
@@ -136,6 +139,7 @@ var kindLevel = func() (l [16]Level) {
 
 // watch signs the inputs as they are read, runs the Call, signs what it wrote.
 func (t *Tracer) watch(c *device.Call, next device.Runner) {
+	t.sight(c, false)
 	r := t.record(c)
 	t.memory.enter(c.ID.Step)
 	for _, a := range c.In {
@@ -164,12 +168,15 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 		r.Launches = c.Launches
 	}
 	t.noteWrites(c, &r)
-	if c.Flags&device.AsyncPending == 0 { // else nothing is to be read yet
-		for _, a := range c.Out {
-			g := t.sign.tensor(a)
-			t.place(c, a, &g, true)
-			r.Out = append(r.Out, g)
-		}
+	sight := t.sight(c, true)
+	outs := sight.Outs
+	if outs == nil && c.Flags&device.AsyncPending == 0 { // else nothing is to be read yet
+		outs = c.Out
+	}
+	for _, a := range outs {
+		g := t.sign.tensor(a)
+		t.place(c, a, &g, true)
+		r.Out = append(r.Out, g)
 	}
 	r.Plan, r.Library = c.Plan.String(), c.Library // after tuning and faults
 	t.dump(c, &r)
@@ -179,7 +186,9 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 	if deep {
 		t.inner(c, r)
 	}
-	t.write(r)
+	if !sight.None {
+		t.write(r)
+	}
 }
 
 // noteWrites keeps where a Call wrote. Of its inputs it says which lay there: they changed while it read them. What is gathered may lie in its place already.

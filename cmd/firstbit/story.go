@@ -100,6 +100,10 @@ func (s story) levels() {
 	s.print("3  Localised at step %d, from the traces alone", *s.r.Fault.FirstStep)
 	s.print("       level     records  equal before  first mismatch")
 	for _, l := range s.r.Report.Levels {
+		if l.First == nil {
+			s.print("       %-8s  %7d  %12d  none", l.Level, l.Compared, l.RuledOut)
+			continue
+		}
 		s.print("       %-8s  %7d  %12d  %s %s %s: %s", l.Level, l.Compared, l.RuledOut, l.First.Phase, l.First.Kind, l.First.Path(), l.First.Verdict)
 	}
 }
