@@ -37,37 +37,28 @@ func (e *elements) add(prefix string, pieces []device.Held) {
 	}
 }
 
-// twoSteps are the losses, norms, gradients and weights of two data-parallel ranks.
-func twoSteps(t *testing.T, change func(*train.Config)) map[string][]float64 {
-	ref := reference{name: "replicas"}
-	c := train.Tiny()
-	c.Model, c.Precision, c.Steps, c.Batch, c.Micro, c.Seq, c.Cluster.Bucket = ref.config(t), "fp64", 2, 2, 2, 8, 512
-	c.Optim.LR, c.Optim.MinLR, c.Optim.Warmup, c.Optim.Decay, c.Optim.Weight, c.Optim.Clip = 1e-2, 0, 0, "constant", 0.1, 0.25
-	change(&c)
-	corpus := &data.Corpus{Name: "replicas", Vocab: c.Model.Vocab}
-	for _, id := range ids(t, ref.file(t, "outputs"), "corpus").I32() {
-		corpus.Tokens = append(corpus.Tokens, uint16(id)) // fits: it is below the vocabulary
-	}
+// steps are the losses, norms, gradients and weights of a run over a layout that begins with the reference's weights.
+func (r reference) steps(t *testing.T, c train.Config, corpus *data.Corpus, l parallel.Layout) map[string][]float64 {
 	all := &elements{of: map[string][]float64{}}
-	w := parallel.NewWorld(parallel.Layout{DP: 2}, 2)
-	require.NoError(t, w.Run(func(r parallel.Rank) error {
-		dev := device.New(device.Options{Rank: r.Index, At: w.At(r.Index), Schedule: device.Schedule{Seed: 3}})
-		tr, err := train.NewRank(c, corpus, dev, r, false)
+	w := parallel.NewWorld(l, 2)
+	require.NoError(t, w.Run(func(rank parallel.Rank) error {
+		dev := device.New(device.Options{Rank: rank.Index, At: w.At(rank.Index), Schedule: device.Schedule{Seed: 3}})
+		tr, err := train.NewRank(c, corpus, dev, rank, false)
 		if err != nil {
 			return err
 		}
-		weights, err := checkpoint.ReadWeights("testdata/replicas", tr.Model)
+		weights, err := checkpoint.ReadWeights("testdata/"+r.name, tr.Model)
 		if err != nil {
 			return err
 		}
-		if err := ref.load(tr.Model, weights); err != nil {
+		if err := r.load(tr.Model, weights); err != nil {
 			return err
 		}
 		for range c.Steps {
 			result := tr.Step()
 			step := fmt.Sprintf("step%d.", result.Step)
 			all.add(step+"grad.", tr.States(func(r state.Role) bool { return r == state.Gradient }))
-			if r.Index > 0 {
+			if rank.Index > 0 {
 				continue
 			}
 			all.add(step+"w.", tr.States(func(r state.Role) bool { return r == state.Weight }))
@@ -83,6 +74,29 @@ func twoSteps(t *testing.T, change func(*train.Config)) map[string][]float64 {
 		return dev.Err()
 	}))
 	return all.of
+}
+
+// twoSteps are those of two data-parallel ranks.
+func twoSteps(t *testing.T, change func(*train.Config)) map[string][]float64 {
+	ref := reference{name: "replicas"}
+	c := train.Tiny()
+	c.Model, c.Precision, c.Steps, c.Batch, c.Micro, c.Seq, c.Cluster.Bucket = ref.config(t), "fp64", 2, 2, 2, 8, 512
+	c.Optim.LR, c.Optim.MinLR, c.Optim.Warmup, c.Optim.Decay, c.Optim.Weight, c.Optim.Clip = 1e-2, 0, 0, "constant", 0.1, 0.25
+	change(&c)
+	return ref.steps(t, c, ref.corpus(t, c.Model.Vocab), parallel.Layout{DP: 2})
+}
+
+// corpus is what the reference was trained on.
+func (r reference) corpus(t *testing.T, vocab int) *data.Corpus {
+	out := r.file(t, "outputs")
+	c := &data.Corpus{Name: r.name, Vocab: vocab}
+	for _, id := range ids(t, out, "corpus").I32() {
+		c.Tokens = append(c.Tokens, uint16(id)) // fits: it is below the vocabulary
+	}
+	if _, ok := out.Tensor("documents"); ok {
+		c.Documents = ids(t, out, "documents").I32()
+	}
+	return c
 }
 
 // far is the largest difference from the reference, of a tensor's largest element, and the tensor.

@@ -22,6 +22,7 @@ python() { # quiet about fast kernels that are absent on purpose, and about shar
 python parity/nemotron_h.py "$dir/testdata"
 python parity/reference.py "$dir/testdata"
 python parity/replicas.py "$dir/testdata" # two processes
+python parity/packed.py "$dir/testdata"
 python parity/schedule.py "$dir/testdata/schedule"
 python parity/loss_scale.py "$dir/testdata/loss_scale"
 python parity/lowprecision.py "$dir/testdata/lowprecision" # a minute: every float32
