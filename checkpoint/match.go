@@ -22,7 +22,9 @@ func (m *Manifest) Match(run *Manifest) error {
 
 // Moved tells whether a run of the same layout has its state elsewhere: it ends the stages of the same layers elsewhere, or its optimizer is
 // replicated where the other was sharded.
-func (m *Manifest) Moved(run *Manifest) bool { return m.recut(run) || m.value(replicatedField) != run.value(replicatedField) }
+func (m *Manifest) Moved(run *Manifest) bool {
+	return m.recut(run) || m.value(replicatedField) != run.value(replicatedField)
+}
 
 func (m *Manifest) recut(run *Manifest) bool {
 	was, is := m.value(patternField), run.value(patternField)

@@ -2,12 +2,11 @@ package device
 
 import (
 	"fmt"
-	"runtime/debug"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/reduce"
 )
@@ -29,7 +28,7 @@ func pass(d *Device, a, b *Tensor) *Tensor {
 }
 
 func TestDoorAllocatesNothing(t *testing.T) {
-	if raced() {
+	if check.Raced() {
 		t.Skip("the race detector makes pools forget")
 	}
 	d := New(Options{}, idle, idle, idle, idle).In("layers.0")
@@ -57,12 +56,6 @@ func TestDoorAllocatesNothing(t *testing.T) {
 		require.Zero(t, again(label), label)
 	}
 	require.NotZero(t, again("fresh"), "negative control: a fresh Call allocates, and this counts it")
-}
-
-// raced tells whether this binary has the race detector.
-func raced() bool {
-	info, _ := debug.ReadBuildInfo()
-	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 func BenchmarkDoor(b *testing.B) {

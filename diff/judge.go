@@ -73,8 +73,7 @@ func (p *pair) either() *trace.Record {
 func (p *pair) finding(verdict string) Finding { return findingOf(p.either(), verdict, p.level) }
 
 func findingOf(a *trace.Record, verdict string, level trace.Level) Finding {
-	return Finding{Verdict: verdict, Rank: a.Rank, Iteration: a.Iteration, Microbatch: a.Microbatch, Phase: a.Phase,
-		Kind: a.Kind, Name: a.Name, Scope: a.Scope, Level: level.String()}
+	return Finding{verdict, a.At(level)}
 }
 
 // roots lists every record of the first diverging iteration whose inputs are equal and outputs

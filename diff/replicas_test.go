@@ -46,7 +46,7 @@ func TestReplicasOfOneTrace(t *testing.T) {
 
 	r = check(rank("w", "1", "s", "a"), rank("v", "2", "s", "b"), rank("w", "3", "s", "c"))
 	require.False(t, r.Identical)
-	require.Equal(t, Finding{"outside-window", 1, 1, 0, "fwd", "state", "embed.w", "state", "op"}, *r.First)
+	require.Equal(t, Finding{"outside-window", trace.Location{Rank: 1, Iteration: 1, Phase: "fwd", Kind: "state", Name: "embed.w", Scope: "state", Level: "op"}}, *r.First)
 	require.Equal(t, "one-rank", *r.Pattern)
 	require.Equal(t, "memory", *r.Class)
 	require.Equal(t, "widen-window", r.Action)

@@ -12,19 +12,9 @@ import (
 
 // Finding is a record with a verdict on it.
 type Finding struct {
-	Verdict    string `json:"verdict"`
-	Rank       int    `json:"rank"`
-	Iteration  int    `json:"iteration"`
-	Microbatch int    `json:"microbatch"`
-	Phase      string `json:"phase"`
-	Kind       string `json:"kind"`
-	Name       string `json:"name"`
-	Scope      string `json:"scope"`
-	Level      string `json:"level"`
+	Verdict string `json:"verdict"`
+	trace.Location
 }
-
-// Path is the scope and name together.
-func (f *Finding) Path() string { return trace.Path(f.Scope, f.Name) }
 
 // RankVerdict is the first mismatch of one rank.
 type RankVerdict struct {

@@ -3,13 +3,13 @@ package model
 import (
 	"math"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 )
 
@@ -32,7 +32,7 @@ func full(f lowp.Format, t *testing.T) *bench {
 // From the second step on the network makes no tensors. What is left are the scans' scratch and the
 // tiles of the experts; the limits leave room for pools that a collection emptied.
 func TestLaterStepsAllocateLittle(t *testing.T) {
-	if raced() {
+	if check.Raced() {
 		t.Skip("the race detector makes pools forget")
 	}
 	for _, c := range []struct {
@@ -150,12 +150,6 @@ func TestFormatsAreNear(t *testing.T) {
 	require.Less(t, bf16, 0.15)
 	require.Less(t, fp32, fp16)
 	require.Less(t, fp16, bf16)
-}
-
-// raced tells whether this binary has the race detector.
-func raced() bool {
-	info, _ := debug.ReadBuildInfo()
-	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 func BenchmarkStep(b *testing.B) {

@@ -51,11 +51,11 @@ var (
 	// The grouped product whose epilogue also makes the gradient of the routing probability.
 	groupedDProbKernel = &device.Kernel{Name: "grouped_gemm", In: device.Names("dy w2 h prob offsets"),
 		Scalars: device.Names("tile_m tile_n tile_sub"), Out: device.Names("dx dprob"),
-		Subkernels:     []device.Subkernel{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
-		Fixed:     reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic|each; grid=4"),
-		Fast:      reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static|each; grid=4"),
-		Canonical: reduce.MustPlan("sched=each"),
-		Run:       device.Width(runGroupedDProb[float32], runGroupedDProb[float64])}
+		Subkernels: []device.Subkernel{{Name: "grouped_gemm.dprob", Outs: []string{"dprob"}}},
+		Fixed:      reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic|each; grid=4"),
+		Fast:       reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static|each; grid=4"),
+		Canonical:  reduce.MustPlan("sched=each"),
+		Run:        device.Width(runGroupedDProb[float32], runGroupedDProb[float64])}
 )
 
 // Forward runs every routed row through its expert.

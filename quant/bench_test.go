@@ -17,12 +17,12 @@ func BenchmarkQuantise(b *testing.B) {
 		words[i] = r.Uint32()
 	}
 	codes, scales, y := make([]byte, rows*d), make([]byte, rows*d/nvBlock), make([]float32, rows*d)
-	tensor := nvTensorScale(absMax(x))
+	tensor := nvTensorScale(lowp.AbsMax(x))
 	for _, c := range []struct {
 		name string
 		run  func()
 	}{
-		{"Amax", func() { absMax(x) }},
+		{"Amax", func() { lowp.AbsMax(x) }},
 		{"ScaledE4M3", func() { quantiseScaled(lowp.E4M3, codes, x, 100) }},
 		{"ScaledE5M2", func() { quantiseScaled(lowp.E5M2, codes, x, 100) }},
 		{"MXRows", func() { quantiseMXRows(codes, scales, x, mxUp) }},

@@ -47,7 +47,7 @@ func countAmax(d *device.Device, label string, x *device.Tensor, to *Delayed, we
 }
 
 func runAmax(c *device.Call) {
-	amax := absMax(c.Input("x").F32())
+	amax := lowp.AbsMax(c.Input("x").F32())
 	if seen := c.Input("amax"); seen != nil {
 		amax = max(amax, seen.F32()[0])
 	}

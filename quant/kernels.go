@@ -139,7 +139,7 @@ func runQuantScaled(c *device.Call) {
 			scale = c.Input("scale").F32()[0]
 			inverse = 1 / scale
 		} else {
-			scale, inverse = currentScale(codes.Format, absMax(of))
+			scale, inverse = currentScale(codes.Format, lowp.AbsMax(of))
 		}
 		bytes := grow(&s.codes, part)
 		quantiseScaled(codes.Format, bytes, of, scale)

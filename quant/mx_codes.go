@@ -60,7 +60,7 @@ func quantiseMXRows(codes, scales []byte, x []float32, rule mxRule) {
 	}
 	for i := range scales[:len(x)/mxBlock] {
 		block := x[i*mxBlock:][:mxBlock]
-		e := rule.Scale(absMax(block))
+		e := rule.Scale(lowp.AbsMax(block))
 		scales[i] = e
 		lowp.E4M3.EncodeScaled(codes[i*mxBlock:][:mxBlock], block, mxInverse[e])
 	}

@@ -27,7 +27,7 @@ func runNVRows(c *device.Call) {
 	x, cols := c.Input("x"), c.Input("x").Cols()
 	wide := blocks(cols, nvBlock) * nvBlock
 	in := s.pad(x.F32(), cols, wide)
-	amax := absMax(in)
+	amax := lowp.AbsMax(in)
 	codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/nvBlock)
 	quantiseNVFP4(codes, scales, in, nvTensorScale(amax), roundedBy(c, s, cols, wide))
 	s.values(lowp.E2M1, c.Output("packed").F32(), codes, cols, wide)
@@ -44,7 +44,7 @@ func runNVSquare(c *device.Call) {
 	for i := range g.n {
 		lo, hi := g.rows(i)
 		in := x.F32()[lo*d : hi*d]
-		amax := absMax(in)
+		amax := lowp.AbsMax(in)
 		if wide != d || high != g.each {
 			padded := grow(&s.x, high*wide)
 			clear(padded)
@@ -74,7 +74,7 @@ func runNVColumns(c *device.Call) {
 		size += blocks(hi-lo, nvBlock) * nvBlock * d
 	}
 	all := s.transformed(c, x.F32(), d, size, g)
-	amax := absMax(all)
+	amax := lowp.AbsMax(all)
 	codes, scales := grow(&s.codes, size/2), grow(&s.scales, size/nvBlock)
 	quantiseNVFP4(codes, scales, all, nvTensorScale(amax), wordsByColumns(c, s, d, size, g))
 	lowp.E2M1.DecodeScaled(all, codes, 1)

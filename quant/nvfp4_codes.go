@@ -59,7 +59,7 @@ func quantiseNVFP4(codes, scales []byte, x []float32, tensor float32, words []ui
 	for len(scales) > 0 {
 		n := min(len(factors), len(scales))
 		for i := range n {
-			scales[i], factors[i] = nvScale(absMax(x[i*nvBlock:][:nvBlock]), sixth, inverse)
+			scales[i], factors[i] = nvScale(lowp.AbsMax(x[i*nvBlock:][:nvBlock]), sixth, inverse)
 		}
 		for i, factor := range factors[:n] {
 			block, c := x[i*nvBlock:][:nvBlock], codes[i*nvBlock/2:][:nvBlock/2]
@@ -90,7 +90,7 @@ func quantiseNVFP4Square(codes, scales []byte, x []float32, d int, tensor float3
 		at := i/across*nvBlock*d + i%across*nvBlock
 		var amax uint32
 		for r := range nvBlock {
-			amax = max(amax, math.Float32bits(absMax(x[at+r*d:][:nvBlock])))
+			amax = max(amax, math.Float32bits(lowp.AbsMax(x[at+r*d:][:nvBlock])))
 		}
 		var factor float32
 		scales[i], factor = nvBlockScale(math.Float32frombits(amax), tensor)

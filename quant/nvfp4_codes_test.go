@@ -15,8 +15,8 @@ import (
 
 func nvOnce(x []float32, words []uint32) (codes, scales []byte, y []float32) {
 	codes, scales, y = make([]byte, len(x)/2), make([]byte, len(x)/nvBlock), make([]float32, len(x))
-	quantiseNVFP4(codes, scales, x, nvTensorScale(absMax(x)), words)
-	dequantiseNVFP4(y, codes, scales, absMax(x))
+	quantiseNVFP4(codes, scales, x, nvTensorScale(lowp.AbsMax(x)), words)
+	dequantiseNVFP4(y, codes, scales, lowp.AbsMax(x))
 	return
 }
 
@@ -66,7 +66,7 @@ func TestNVBlockScaleIsNotADivision(t *testing.T) {
 	x[0], x[nvBlock] = 1.015625, 0x1.86p-7
 	_, scales, _ := nvOnce(x, nil)
 	require.EqualValues(t, 0x4b, scales[1])
-	quantiseNVFP4Square(make([]byte, len(x)/2), scales, x, 2*nvBlock, nvTensorScale(absMax(x)))
+	quantiseNVFP4Square(make([]byte, len(x)/2), scales, x, 2*nvBlock, nvTensorScale(lowp.AbsMax(x)))
 	require.EqualValues(t, 0x4b, scales[1])
 }
 
@@ -107,8 +107,8 @@ func TestNVSquareIsItsOwnTranspose(t *testing.T) {
 	transpose(xt, x, d)
 	square := func(x []float32, d int) (scales []byte, y []float32) {
 		codes, scales, y := make([]byte, len(x)/2), make([]byte, len(x)/nvBlock/nvBlock), make([]float32, len(x))
-		quantiseNVFP4Square(codes, scales, x, d, nvTensorScale(absMax(x)))
-		dequantiseNVFP4Square(y, codes, scales, d, absMax(x))
+		quantiseNVFP4Square(codes, scales, x, d, nvTensorScale(lowp.AbsMax(x)))
+		dequantiseNVFP4Square(y, codes, scales, d, lowp.AbsMax(x))
 		return scales, y
 	}
 	scales, y := square(x, d)
@@ -213,7 +213,7 @@ func TestRandomHadamard(t *testing.T) {
 	spike := make([]float32, nvBlock)
 	spike[3] = 16
 	randomHadamard(spike, append([]float32(nil), spike...), f)
-	require.Equal(t, float32(4), absMax(spike))
+	require.Equal(t, float32(4), lowp.AbsMax(spike))
 	x, y, z := check.Random(r, 4*nvBlock), make([]float32, 4*nvBlock), make([]float32, 4*nvBlock)
 	randomHadamard(y, x, f)
 	randomHadamard(z, x, foldOf("reverse", nvBlock))

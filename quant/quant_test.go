@@ -3,13 +3,12 @@ package quant
 import (
 	"math"
 	"math/rand/v2"
-	"runtime/debug"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
+	"firstbit/kernel/check"
 	"firstbit/lowp"
 	"firstbit/nn"
 	"firstbit/rng"
@@ -159,7 +158,7 @@ func TestOperandsAreTheKernelsFP8(t *testing.T) {
 		x *device.Tensor
 		f lowp.Format
 	}{"fwd l.x.quant": {l.x, lowp.E4M3}, "init w": {l.p.Master, lowp.E4M3}, "bwd l.dy.quant": {l.dy, lowp.E5M2}} {
-		scale, inverse := currentScale(c.f, absMax(c.x.F32()))
+		scale, inverse := currentScale(c.f, lowp.AbsMax(c.x.F32()))
 		codes := make([]byte, c.x.Len())
 		quantiseScaled(c.f, codes, c.x.F32(), scale)
 		require.Equal(t, codes, l.seen[call].Output("packed").Bytes(nil), call)
@@ -179,11 +178,11 @@ func TestOperandsAreTheKernelsNVFP4(t *testing.T) {
 		require.Equal(t, scales, c.Output("scales").Bytes(nil), call)
 		require.Equal(t, amax, c.Output("global").F32()[0], call)
 	}
-	amax := absMax(l.x.F32())
+	amax := lowp.AbsMax(l.x.F32())
 	codes, scales := make([]byte, rows*in/2), make([]byte, rows*in/16)
 	quantiseNVFP4(codes, scales, l.x.F32(), nvTensorScale(amax), nil)
 	check("fwd l.x.quant", codes, scales, amax)
-	amax = absMax(l.p.Master.F32())
+	amax = lowp.AbsMax(l.p.Master.F32())
 	codes, scales = make([]byte, in*out/2), make([]byte, in*out/256)
 	quantiseNVFP4Square(codes, scales, l.p.Master.F32(), out, nvTensorScale(amax))
 	check("init w", codes, scales, amax)
@@ -193,7 +192,7 @@ func TestOperandsAreTheKernelsNVFP4(t *testing.T) {
 	transpose(xt, l.x.F32(), in)
 	l.At(2, 0, device.Bwd)
 	randomHadamard(y, xt, l.seen["bwd l.x.quant.dw"].Fold("hadamard", 16))
-	amax = absMax(y)
+	amax = lowp.AbsMax(y)
 	codes, scales = make([]byte, rows*in/2), make([]byte, rows*in/16)
 	quantiseNVFP4(codes, scales, y, nvTensorScale(amax), nil)
 	c := l.seen["bwd l.x.quant.dw"]
@@ -221,7 +220,7 @@ func TestAmaxOfEveryMicrobatch(t *testing.T) {
 		q := Of(l.p)
 		l.At(step, 0, device.Opt)
 		UpdateScales(l.Device, []*Delayed{q.X, q.W, q.DY}, func(_ *device.Device, t *device.Tensor) *device.Tensor { return t })
-		amax := absMax(l.x.F32())
+		amax := lowp.AbsMax(l.x.F32())
 		require.Equal(t, amax, q.X.History.F32()[3], "the newest")
 		scale, _ := currentScale(lowp.E4M3, amax)
 		require.Equal(t, scale, q.X.Scale.F32()[0])
@@ -306,7 +305,7 @@ func TestBlocksDoNotStraddle(t *testing.T) {
 // What a step quantises stands where it stood in the step before. What is left are a stream's state, and the names of amaxes' producers,
 // of which there are several.
 func TestQuantisingAllocatesLittle(t *testing.T) {
-	if raced() {
+	if check.Raced() {
 		t.Skip("the race detector makes pools forget")
 	}
 	for name, most := range map[string]float64{"fp8": 0, "delayed": 8, "mxfp8": 0, "floor": 0, "nearest": 0, "nvfp4": 8, "indexed": 8} {
@@ -333,10 +332,4 @@ func TestDigestsOfCodes(t *testing.T) {
 		s.F32()[0], s.F32()[1] = 1, 0x1p-127
 		return s.Bytes(nil)
 	}())
-}
-
-// raced tells whether this binary has the race detector.
-func raced() bool {
-	info, _ := debug.ReadBuildInfo()
-	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

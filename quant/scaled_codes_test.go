@@ -52,7 +52,7 @@ func TestQuantisersAreMlDtypes(t *testing.T) {
 		checked++
 	}
 	for _, f := range []lowp.Format{lowp.E4M3, lowp.E5M2} {
-		scale, inverse := currentScale(f, absMax(x))
+		scale, inverse := currentScale(f, lowp.AbsMax(x))
 		check(f.String()+".scale", lowp.FP32.AppendBytes(nil, []float32{scale, inverse}))
 		codes := make([]byte, len(x))
 		quantiseScaled(f, codes, x, scale)
@@ -69,7 +69,7 @@ func TestQuantisersAreMlDtypes(t *testing.T) {
 	}
 	for name, x := range map[string][]float32{"nvfp4.tame": x, "nvfp4.wild": wild} {
 		codes, scales := make([]byte, len(x)/2), make([]byte, len(x)/nvBlock)
-		tensor := nvTensorScale(absMax(x))
+		tensor := nvTensorScale(lowp.AbsMax(x))
 		quantiseNVFP4(codes, scales, x, tensor, nil)
 		check(name+".rows.codes", codes)
 		check(name+".rows.scales", scales)
@@ -89,12 +89,12 @@ func TestAmax(t *testing.T) {
 		for _, v := range x {
 			want = max(want, float32(math.Abs(float64(v))))
 		}
-		require.Equal(t, want, absMax(x))
+		require.Equal(t, want, lowp.AbsMax(x))
 		if n > 0 {
 			x[r.IntN(n)] = -inf32
-			require.Equal(t, inf32, absMax(x))
+			require.Equal(t, inf32, lowp.AbsMax(x))
 			x[r.IntN(n)] = nan32
-			require.True(t, math.IsNaN(float64(absMax(x))))
+			require.True(t, math.IsNaN(float64(lowp.AbsMax(x))))
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestDelayedScale(t *testing.T) {
 func TestScaledRoundTrip(t *testing.T) {
 	x := check.Random(rand.New(rand.NewPCG(9, 9)), 4096)
 	for _, f := range []lowp.Format{lowp.E4M3, lowp.E5M2} {
-		scale, inverse := currentScale(f, absMax(x))
+		scale, inverse := currentScale(f, lowp.AbsMax(x))
 		codes, y := make([]byte, len(x)), make([]float32, len(x))
 		quantiseScaled(f, codes, x, scale)
 		dequantiseScaled(f, y, codes, inverse)

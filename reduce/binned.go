@@ -41,7 +41,7 @@ func (b *Bins) Add(x []float32) {
 }
 
 func (b *Bins) add(x []float32) {
-	largest := largestBits(x)
+	largest := math.Float32bits(lowp.AbsMax(x))
 	switch {
 	case largest >= 0xff<<fractionBits:
 		b.other.note(x)
@@ -101,22 +101,6 @@ func (s specials) sum() (v float32, decided bool) {
 		return float32(math.Inf(-1)), true
 	}
 	return 0, false
-}
-
-// largestBits is the largest of the values, by magnitude, as bits without the sign.
-func largestBits(x []float32) uint32 {
-	const magnitude = 1<<31 - 1
-	var a, b, c, d uint32
-	for ; len(x) >= 4; x = x[4:] {
-		a = max(a, math.Float32bits(x[0])&magnitude)
-		b = max(b, math.Float32bits(x[1])&magnitude)
-		c = max(c, math.Float32bits(x[2])&magnitude)
-		d = max(d, math.Float32bits(x[3])&magnitude)
-	}
-	for _, v := range x {
-		a = max(a, math.Float32bits(v)&magnitude)
-	}
-	return max(a, b, c, d)
 }
 
 // binOf is the highest bin where a value of that magnitude is not below half a unit.
@@ -184,7 +168,7 @@ func oddInt(v int64, e int) float64 {
 
 // binned32 is the binned sum of values that are all here: only the lowest bin is of use.
 func binned32(x []float32, acc lowp.Format) float32 {
-	largest := largestBits(x)
+	largest := math.Float32bits(lowp.AbsMax(x))
 	if largest == 0 || largest >= 0xff<<fractionBits {
 		var b Bins
 		b.Add(x)

@@ -174,7 +174,7 @@ func (w wide) odd() float64 {
 // exact32 is the exact sum of values that are all here. Where their exponents are near one another, whole blocks add up in float64
 // without a rounding.
 func exact32(x []float32, acc lowp.Format) float32 {
-	if largest := largestBits(x); largest < 0xff<<fractionBits && largest > 0 {
+	if largest := math.Float32bits(lowp.AbsMax(x)); largest < 0xff<<fractionBits && largest > 0 {
 		if sum, ok := exactNarrow(x, largest); ok {
 			return roundOnce(sum, acc)
 		}

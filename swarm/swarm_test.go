@@ -92,7 +92,7 @@ func TestWrongLocalisersScoreNothing(t *testing.T) {
 	require.Equal(t, 2, mute.Kinds["flip"].Abstained)
 	for _, kind := range []string{"clean", "distorted", "untraced", "outside"} {
 		alarmed := score(kind, func(r *diff.Report) {
-			r.Identical, r.First, r.Class = false, &diff.Finding{Verdict: "origin", Name: "x"}, nil
+			r.Identical, r.First, r.Class = false, &diff.Finding{Verdict: "origin", Location: trace.Location{Name: "x"}}, nil
 		})
 		require.Zero(t, alarmed.Precision, kind)
 		require.Zero(t, alarmed.Kinds[kind].Right, kind)

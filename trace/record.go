@@ -98,6 +98,26 @@ type Key struct {
 	Occurrence                  int
 }
 
+// Location is where a record stands, as reports name it.
+type Location struct {
+	Rank       int    `json:"rank"`
+	Iteration  int    `json:"iteration"`
+	Microbatch int    `json:"microbatch"`
+	Phase      string `json:"phase"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	Scope      string `json:"scope"`
+	Level      string `json:"level"`
+}
+
+// Path is the scope and name together.
+func (l Location) Path() string { return Path(l.Scope, l.Name) }
+
+// At is where the record stands, seen at a level.
+func (r *Record) At(level Level) Location {
+	return Location{r.Rank, r.Iteration, r.Microbatch, r.Phase, r.Kind, r.Name, r.Scope, level.String()}
+}
+
 // Key of a record.
 func (r *Record) Key() Key {
 	return Key{r.Rank, r.Iteration, r.Microbatch, r.Phase, r.Kind, r.Scope, r.Name, r.Occurrence}

@@ -2,6 +2,8 @@ package check
 
 import (
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"testing"
 )
 
@@ -24,4 +26,10 @@ func Bytes(b *testing.B, n int, f func()) {
 	for b.Loop() {
 		f()
 	}
+}
+
+// Raced tells whether the binary has the race detector, which allocates and takes longer.
+func Raced() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
