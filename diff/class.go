@@ -150,7 +150,7 @@ func repeats(a, b string) []string {
 // differing says in what plans differ, by the class of that.
 var differing = map[reduce.Class]string{
 	reduce.Tuner:    "plans differ",
-	reduce.Topology: "plans differ in where the ranks stand, or in what else there is",
+	reduce.Topology: "plans differ in where the ranks stand, in the machine, or in what else there is",
 	reduce.Tie:      "plans differ in how they break ties",
 }
 

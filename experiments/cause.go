@@ -123,7 +123,7 @@ var everyAxis = []string{"dp=1", "tp=2", "cp=2", "pp=2", "ep=2", "dp=2,tp=2,pp=2
 var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
 	scaleCollective, bucketSize, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
-	autotuneSwap, libraryUpdate, smCount, fmaContraction, // A, by machine and library
+	autotuneSwap, libraryUpdate, smCount, gpuGeneration, fmaContraction, // A, by machine and library
 	topkTies, topkSlots, ssdChunk, lateFlag, bufferAlias, staleRead, bitFlip, // B
 	rngOmission, scaleRebuild, rngDedupe, rngExtraDraw, rngReseed, rngLiveHandle, // C
 	dataOffset, dataEpoch, gatherSkip, stepCounter, mxDoubleQuant, amaxHistory, biasDrift, // C

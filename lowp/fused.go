@@ -8,8 +8,8 @@ import (
 // tf32Cut are the bits of a float32 that tf32 has not.
 const tf32Cut = 1<<13 - 1
 
-// fraction is the number of fraction bits that an element of format f enters with.
-func (m *MMA) fraction(f Format) int {
+// FractionOf is the number of fraction bits that an element of format f enters with.
+func (m *MMA) FractionOf(f Format) int {
 	if m.Input == "tf32" {
 		return 10
 	}
@@ -23,7 +23,7 @@ func (m *MMA) Split(x float32, f Format) (sig int64, exp int) {
 	if m.Input == "tf32" {
 		least = -126
 	}
-	return split(m.Cut(x), least, m.fraction(f))
+	return split(m.Cut(x), least, m.FractionOf(f))
 }
 
 // Cut is an element of an operand as it reaches the instruction: tf32 is cut, so that a NaN that differs from an infinity in its last bits
@@ -145,7 +145,7 @@ func (m *MMA) special(v float64) float32 {
 
 // Places is the number of fraction bits of a product of significands, those of scales included.
 func (m *MMA) Places() int {
-	places := m.fraction(m.A) + m.fraction(m.B)
+	places := m.FractionOf(m.A) + m.FractionOf(m.B)
 	if m.Block > 0 {
 		places += 2 * table[m.Scale].mantissa
 	}

@@ -12,7 +12,7 @@ type Class uint8
 // The classes.
 const (
 	Tuner    Class = iota // an order, a format, or any choice of a tuner
-	Topology              // where the ranks stand, or what else there is
+	Topology              // where the ranks stand, the machine, or what else there is
 	Tie                   // how exact ties are broken
 )
 

@@ -31,6 +31,7 @@ type source struct {
 var sources = []source{
 	{"kernel/chain_amd64.s", "firstbit/kernel", chain},
 	{"kernel/collective_amd64.s", "firstbit/kernel", collective},
+	{"kernel/fused_amd64.s", "firstbit/kernel", fused},
 	{"libm/slices_amd64.s", "firstbit/libm", elementary},
 	{"lowp/lanes_amd64.s", "firstbit/lowp", scans},
 }

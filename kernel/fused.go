@@ -63,6 +63,9 @@ type fused struct {
 	plain bool // NaN or an infinity is among the operands: sums by their definition
 	pa    elements
 	pb    elements
+
+	padded    int // elements of a row that is laid down for fused8
+	constants fusedConstants
 }
 
 // elements are an operand taken apart, row by row, each row in the order in which the fold visits it: significands, and exponents, those of
@@ -78,14 +81,22 @@ var fusedPool = sync.Pool{New: func() any { return new(fused) }}
 func (t *fused) multiply(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold) {
 	t.c, t.ldc, t.a, t.b, t.m, t.n, t.k, t.f = c, ldc, a, b, m, n, k, f
 	t.plain = !t.finite()
-	if !t.plain {
+	inLanes := t.inLanes()
+	switch {
+	case inLanes:
+		t.lay()
+	case !t.plain:
 		t.take(&t.pa, f.MMA.A, a, t.sa, m, f.MMA.Fraction-f.MMA.Places())
 		t.take(&t.pb, f.MMA.B, b.T(), t.sb, n, 0)
 	}
+	run := rangeFunc(t.run)
+	if inLanes {
+		run = t.runLanes
+	}
 	if m*n*k < parallelFlops/8 {
-		t.run(0, m)
+		run(0, m)
 	} else {
-		parallel(t, m)
+		parallel(run, m)
 	}
 	pa, pb := t.pa, t.pb // keep their storage
 	*t = fused{pa: pa, pb: pb}
@@ -172,13 +183,13 @@ func (t *fused) run(lo, hi int) {
 	var buf [16]float32
 	for i := lo; i < hi; i++ {
 		for j := range t.n {
-			t.c[i*t.ldc+j] = t.element(i, j, buf[:0])
+			t.c[i*t.ldc+j] = t.element(i, j, buf[:0], t.plain)
 		}
 	}
 }
 
-// element is the stack machine on chains of fused sums.
-func (t *fused) element(i, j int, stack []float32) float32 {
+// element is the stack machine on chains of fused sums, by their definition or on elements that were taken apart.
+func (t *fused) element(i, j int, stack []float32, plain bool) float32 {
 	if t.f.N == 0 {
 		return 0
 	}
@@ -193,7 +204,7 @@ func (t *fused) element(i, j int, stack []float32) float32 {
 		for at := 0; at < s.Count; at += t.f.MMA.Terms {
 			n := min(t.f.MMA.Terms, s.Count-at)
 			switch {
-			case t.plain:
+			case plain:
 				acc = t.definition(acc, i, j, pos+at, n)
 			case acc-acc != 0: // it has overflown, and what is finite leaves it so
 			case t.f.MMA.Exact > 0:
