@@ -75,6 +75,9 @@ func plainGoldens(t *testing.T) (all []golden) {
 // A run whose numbers grow beyond all bounds: most of what it computes from the second step on is NaN or infinite.
 const nanRun = "optim.lr=1e30 optim.min_lr=0"
 
+// A run in fp16 of which some steps are skipped.
+const skippedRun = "optim.loss_scale.initial=131072 optim.loss_scale.growth_interval=1 optim.loss_scale.hysteresis=1"
+
 // smallGoldens are pico on every axis and in every precision, and what is left of a run that is full of NaNs. A layout of one rank is dp=1.
 var smallGoldens = []struct{ layout, precision, recipe, set, fault string }{
 	{"dp=1", "fp8", "fixed", "micro=2 model.dropout=0.1", ""},
@@ -99,6 +102,11 @@ var smallGoldens = []struct{ layout, precision, recipe, set, fault string }{
 	{"dp=2,ep=2", "fp8", "fast", "quant.scaling=delayed", ""},
 	{"tp=2,ep=2,etp=2,dp=2", "mxfp8", "fixed", "", ""},
 	{"tp=2,etp=2", "bf16", "fast", "", ""},
+
+	{"dp=1", "fp16", "fixed", "micro=2 optim.decay=wsd optim.wsd_steps=2 optim.warmup=1 steps=4", ""},
+	{"dp=2", "fp16", "fast", "cluster.overlap=true model.dropout=0.1 " + skippedRun, ""},
+	{"tp=2,pp=2", "fp16", "fixed", "micro=2 " + skippedRun, ""},
+	{"dp=2,tp=2,pp=2,ep=2", "fp16", "canonical", "micro=2 " + skippedRun, ""},
 
 	{"dp=1", "bf16", "canonical", "micro=2 batch=2 model.dropout=0.1", ""},
 	{"dp=2,tp=2,pp=2,ep=2", "bf16", "canonical", "micro=2 model.dropout=0.1", ""},

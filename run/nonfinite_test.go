@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,4 +46,31 @@ func TestNonFiniteIsNamed(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, c.want, o.NonFinite, name)
 	}
+}
+
+// A step that fp16 skips is none of that, however infinite it was. What reaches a state is, and the Call that is named is of a step that was taken.
+func TestSkippedStepsAreNotReported(t *testing.T) {
+	c := train.Tiny()
+	c.Model.Pattern, c.Precision, c.Steps, c.Optim.LossScale.Initial = "*E-", "fp16", 5, 1<<22
+	skipped := func(faults ...string) (all []int, what string) {
+		o, err := Run(Spec{Config: c, Layout: parallel.Layout{DP: 2}, Faults: faults})
+		require.NoError(t, err)
+		for _, s := range o.Steps {
+			if s.Skipped {
+				require.True(t, math.IsNaN(s.Metrics[4].Value) || math.IsInf(s.Metrics[4].Value, 0), "grad_norm")
+				all = append(all, s.Step)
+			}
+		}
+		return all, o.NonFinite
+	}
+	all, what := skipped()
+	require.Equal(t, []int{1, 2}, all)
+	require.Empty(t, what)
+	all, what = skipped("set@layers.2.mlp.w1 phase=fwd step=4 value=inf")
+	require.Equal(t, []int{1, 2, 4}, all)
+	require.Empty(t, what)
+	_, what = skipped("set@optim.norm.w out=v step=4 value=inf")
+	require.Equal(t, "rank 0: +Inf first written by optim.norm.w, opt of step 4 microbatch 0: v[0]", what)
+	_, what = skipped("set@loss_scale.update out=scale step=4 value=inf")
+	require.Equal(t, "rank 0: +Inf first written by loss_scale.update, opt of step 4 microbatch 0: scale[0]", what)
 }

@@ -47,6 +47,7 @@ func TestOverlapChangesNoBit(t *testing.T) {
 		"bf16, dropout and jitter, recomputed": func(s *Spec) {
 			s.Config.Precision, s.Config.Model.Dropout, s.Config.Model.MoE.Jitter, s.Config.Model.Recompute = "bf16", 0.1, 0.1, true
 		},
+		"fp16":                          func(s *Spec) { s.Config.Precision = "fp16" },
 		"nvfp4, rounded stochastically": func(s *Spec) { s.Config.Precision = "nvfp4" },
 		"fp8, delayed scaling":          func(s *Spec) { s.Config.Precision, s.Config.Quant.Scaling = "fp8", "delayed" },
 		"tied":                          func(s *Spec) { s.Config.Model.Tied = true },

@@ -7,7 +7,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-ALLOWED = {"bf16": 0.01, "fp8": 0.03, "mxfp8": 0.03, "nvfp4": 0.05}
+ALLOWED = {"bf16": 0.01, "fp16": 0.01, "fp8": 0.03, "mxfp8": 0.03, "nvfp4": 0.05}
 LAST = 20  # steps whose mean a run ends with
 
 

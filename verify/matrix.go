@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"firstbit/data"
+	"firstbit/optim"
 	"firstbit/parallel"
 	"firstbit/run"
 	"firstbit/train"
@@ -28,7 +29,7 @@ var (
 	MatrixLayouts = []string{"dp=8", "tp=4", "tp=8", "ep=2", "tp=2,ep=2", "tp=2,ep=4", "dp=8,ep=4", "pp=2", "pp=4", "tp=2,pp=2",
 		"pp=2,vpp=2", "cp=2", "tp=2,cp=2", "dp=2,tp=2,pp=2,ep=2"}
 	matrixPatterns   = []string{"*-*-*-*-", "M-M-M-M-", "M*EM*EM*/*E"}
-	matrixPrecisions = []string{"fp32", "bf16", "fp16"}
+	matrixPrecisions = []string{"fp32", "bf16"}
 )
 
 const (
@@ -49,6 +50,7 @@ const (
 	plain      option = ""
 	replicated option = "replicated" // the optimizer
 	packed     option = "packed"     // documents into sequences, with a prompt each, and losses by the labels of a step
+	skipping   option = "skipping"   // steps: in fp16, with a scale of the loss that doubles until it overflows
 )
 
 func variants() (all []variant) {
@@ -57,7 +59,7 @@ func variants() (all []variant) {
 			all = append(all, variant{pattern, precision, plain})
 		}
 	}
-	return append(all, variant{matrixPatterns[2], "bf16", replicated}, variant{matrixPatterns[2], "fp32", packed})
+	return append(all, variant{matrixPatterns[2], "bf16", replicated}, variant{matrixPatterns[2], "fp32", packed}, variant{matrixPatterns[2], "fp16", skipping})
 }
 
 // MatrixCells is the number of cells of a matrix over so many layouts, with one for the one rank of each variant.
@@ -97,6 +99,9 @@ func (s variant) spec(l parallel.Layout, recipe string) run.Spec {
 	if s.option == packed {
 		pack(&c)
 	}
+	if s.option == skipping {
+		skip(&c)
+	}
 	m := &c.Model
 	m.Pattern, m.Vocab, m.Width, m.Heads, m.KVHeads, m.HeadDim, m.Hidden = s.pattern, 256, 32, 8, 8, 4, 64
 	m.SSM.Heads, m.SSM.HeadDim, m.SSM.State, m.SSM.Groups = 8, 4, 8, 8
@@ -113,6 +118,15 @@ func (s variant) spec(l parallel.Layout, recipe string) run.Spec {
 // pack packs documents into the sequences of a run.
 func pack(c *train.Config) {
 	c.Documents, c.PerToken = data.Documents{ResetAttentionMask: true, EODMaskLoss: true, Prompt: 0.25}, true
+}
+
+// skip has the scale of a run in fp16 grow after every step that is taken, and back off after every one that is not. It begins where the first step
+// of these models is taken and a later one is not.
+func skip(c *train.Config) {
+	c.Optim.LossScale = optim.LossScaleConfig{Initial: 1 << 18, Min: 1, GrowthInterval: 1, Hysteresis: 1}
+	if c.PerToken { // the backward begins with gradients that are not yet divided by the tokens of a step
+		c.Optim.LossScale.Initial = 1 << 12
+	}
 }
 
 // CheckLayouts says which of some layouts cannot be verified, before anything runs.

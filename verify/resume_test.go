@@ -29,7 +29,7 @@ func TestResume(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")
 	}
-	few := []string{"dp1 fp32 mtp", "dp4 bf16 noise", "dp4 fp8 mtp replicated", "tp2·pp2·ep2 fp8 noise", "dp1 mxfp8 mtp", "tp2·pp2·ep2 nvfp4 mtp packed", "pp2·vpp2 fp32 noise"}
+	few := []string{"dp1 fp32 mtp", "dp4 bf16 noise", "tp2·pp2·ep2 fp16 noise", "dp4 fp8 mtp replicated", "tp2·pp2·ep2 fp8 noise", "dp1 mxfp8 mtp", "tp2·pp2·ep2 nvfp4 mtp packed", "pp2·vpp2 fp32 noise"}
 	for _, c := range resumeCells() {
 		i := slices.IndexFunc(few, func(name string) bool { return strings.HasSuffix(c.name, name) })
 		if i < 0 {
