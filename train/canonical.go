@@ -45,7 +45,7 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 	case share > 1 && c.Seq < device.Segments:
 		return bad("seq", number(c.Seq), fmt.Sprintf("at least %d with tp or cp", device.Segments), "a sequence is added in so many parts")
 	case c.normaliser() == model.ByMicrobatch:
-		return bad("calculate_per_token_loss", "false", "true with documents", "the mean over the labels of a microbatch is not the sum of its parts' means")
+		return bad("calculate_per_token_loss", "false", "true where documents count", "the mean over the labels of a microbatch is not the sum of its parts' means")
 	case c.partial():
 		return bad("epoch_end", c.EpochEnd, "continue", "the microbatches of a rank must be a whole subtree, in an epoch's last step too")
 	case c.Model.Dropout > 0 && !c.indexed(true):
