@@ -44,6 +44,26 @@ func TestPairIsLocalisedFromACheckpoint(t *testing.T) {
 	require.False(t, same)
 }
 
+// Deeper levels trace the ranks alone to which no other brought their difference.
+func TestPairTracesSuspectedRanks(t *testing.T) {
+	p := pairOf(t, func(side int, s *Spec) {
+		s.Layout.DP = 2
+		if side == 1 {
+			s.Faults = []string{"flip@layers.1.attn.wq step=5 elem=500 bit=20 rank=1"}
+		}
+	})
+	var ranks [2][]string
+	r, err := diff.Localize(func(side int, w diff.Window) (*trace.Trace, error) {
+		ranks[side] = append(ranks[side], w.Ranks.String())
+		return p.Trace(side, w)
+	}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []any{"layers.1.attn.wq", 1}, []any{r.First.Path(), r.First.Rank})
+	for side := range ranks {
+		require.Equal(t, []string{"", "", "1", "1", "1"}, ranks[side])
+	}
+}
+
 // What changed in memory after the last Call of a step is found where it is first read, in the next.
 func TestPairFindsTheReader(t *testing.T) {
 	if testing.Short() {

@@ -238,6 +238,12 @@ func TestResumeNegativeControl(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "stopped after step 1: 2 steps follow: must be 1", *cell.Why)
 
+	// What nobody reads changes no state and no metric, and the trace shows it.
+	again.Config.Model.Recompute = false
+	unread, err := again.verify(InProcess, []string{"flip@layers.0.dropout.mask out=before step=2 elem=0 bit=3"})
+	require.NoError(t, err)
+	require.Contains(t, *unread.Why, "stopped after step 1: traces of step 2: origin at layers.0.dropout.mask, fwd: ")
+
 	_, err = InProcess(run.Spec{Config: train.Tiny(), Resume: t.TempDir()}, 1)
 	require.ErrorContains(t, err, "holds none")
 }
