@@ -77,8 +77,8 @@ func findingOf(a *trace.Record, verdict string, level trace.Level) Finding {
 }
 
 // roots lists every record of the first diverging iteration whose inputs are equal and outputs
-// are not: independent origins, since none can be a consequence of another. At kernel level a
-// Call's kernels stand for it.
+// are not: independent origins, since none can be a consequence of another. Where its kernels
+// were traced they stand for a Call.
 func (r *Report) roots(all *world) {
 	for _, p := range all.pairs {
 		if p.identical() {
@@ -98,7 +98,7 @@ func (r *Report) roots(all *world) {
 				}
 			case j < 0 || rec.Iteration != a.Iteration || rec.View || len(rec.Flags)+len(p.b[j].Flags) > 0:
 			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state" || rec.Kind == "recompute":
-			case p.level >= trace.Kernel && rec.Kind == "op":
+			case p.level >= trace.Kernel && rec.Kind == "op" && i > 0 && p.a[i-1].Kind == "kernel":
 			case all.regrouped(rec, &p.b[j]):
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))
 			case sigsEqual(brought(rec), brought(&p.b[j])) && !sigsEqual(rec.Out, p.b[j].Out):

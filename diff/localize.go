@@ -12,6 +12,7 @@ import (
 type Window struct {
 	Level trace.Level
 	Step  int    // trace this step and stop after it; 0: all steps
+	Inner string // GLOB of Calls to look inside, at level kernel; empty: all
 	Dump  string // GLOB of Calls whose bytes to keep
 	Ranks trace.Set
 	Next  int // so many steps more: what changed in memory after the step's last Call is first read there
@@ -37,14 +38,14 @@ func Localize(run RunFunc, progress func(level trace.Level)) (*Report, error) {
 	levels := []LevelStep{report.levelStep(trace.Metrics)}
 	step := report.First.Iteration
 	steps, config := report.Steps, report.ConfigDifferences
-	dump := ""
+	inner, dump := "", ""
 	var ranks trace.Set
 	more := 0
 	for level := trace.Semantic; level <= trace.Kernel; level++ {
-		w := Window{Level: level, Step: step, Dump: dump, Ranks: ranks, Next: more}
+		w := Window{Level: level, Step: step, Inner: inner, Dump: dump, Ranks: ranks, Next: more}
 		next, err := pair(w)
-		if err == nil && ranks != nil && next.needsRanks() {
-			w.Ranks = nil
+		if err == nil && (ranks != nil || inner != "") && next.needsMore() {
+			w.Ranks, w.Inner = nil, ""
 			next, err = pair(w)
 		}
 		if err == nil && level == trace.Op && next.unread() {
@@ -65,7 +66,7 @@ func Localize(run RunFunc, progress func(level trace.Level)) (*Report, error) {
 		levels = append(levels, report.levelStep(level))
 		ranks = report.suspects()
 		if level == trace.Op {
-			dump = report.First.Path()
+			inner, dump = trace.Path(report.First.Scope, "*"), report.First.Path()
 		}
 	}
 	report.Levels, report.Steps, report.ConfigDifferences = levels, steps, config
@@ -137,8 +138,8 @@ func (r *Report) unread() bool {
 	return !r.Identical && r.First.Verdict == "memory" && r.First.Kind == "metric"
 }
 
-// needsRanks tells whether the ranks that were traced do not suffice: they agree, or what differs came from others.
-func (r *Report) needsRanks() bool {
+// needsMore tells whether what was traced does not suffice: it agrees, or what differs came from other ranks.
+func (r *Report) needsMore() bool {
 	return r.Identical || r.First.Verdict == "unresolved" || r.First.Verdict == "downstream"
 }
 

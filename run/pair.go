@@ -34,7 +34,7 @@ const checkpoints = 16
 func (p *Pair) Trace(side int, w diff.Window) (*trace.Trace, error) {
 	s := p.Specs[side]
 	s.Save, s.Export, s.Digest, s.Load = Save{}, "", true, false
-	s.Trace = trace.Options{Dir: filepath.Join(p.Dir, fmt.Sprintf("%s-%c", w.Level, 'a'+side)), Level: w.Level, Dump: w.Dump, Ranks: w.Ranks}
+	s.Trace = trace.Options{Dir: filepath.Join(p.Dir, fmt.Sprintf("%s-%c", w.Level, 'a'+side)), Level: w.Level, Inner: w.Inner, Dump: w.Dump, Ranks: w.Ranks}
 	if err := os.RemoveAll(s.Trace.Dir); err != nil { // a level that is traced again, of more ranks
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func TestPairIsLocalisedFromACheckpoint(t *testing.T) {
 	require.False(t, same)
 }
 
-// Deeper levels trace the ranks alone to which no other brought their difference.
+// Deeper levels trace the ranks alone to which no other brought their difference, and look inside the Calls of the scope alone in which it is.
 func TestPairTracesSuspectedRanks(t *testing.T) {
 	p := pairOf(t, func(side int, s *Spec) {
 		s.Layout.DP = 2
@@ -53,12 +53,21 @@ func TestPairTracesSuspectedRanks(t *testing.T) {
 		}
 	})
 	var ranks [2][]string
+	inner := ""
 	r, err := diff.Localize(func(side int, w diff.Window) (*trace.Trace, error) {
 		ranks[side] = append(ranks[side], w.Ranks.String())
-		return p.Trace(side, w)
+		tr, err := p.Trace(side, w)
+		for i := 0; err == nil && side == 0 && i < len(tr.Ranks[0].Records); i++ {
+			if r := &tr.Ranks[0].Records[i]; r.Kind == "kernel" {
+				require.Equal(t, "layers.1.attn", r.Scope)
+				inner += r.Name + " "
+			}
+		}
+		return tr, err
 	}, nil)
 	require.NoError(t, err)
 	require.Equal(t, []any{"layers.1.attn.wq", 1}, []any{r.First.Path(), r.First.Rank})
+	require.Contains(t, inner, "wq")
 	for side := range ranks {
 		require.Equal(t, []string{"", "", "1", "1", "1"}, ranks[side])
 	}

@@ -18,6 +18,7 @@ type Options struct {
 	Level Level
 	Ranks Set
 	Steps Set
+	Inner string // GLOB on scope.name: level kernel looks inside these Calls; empty: all
 	Dump  string // GLOB on scope.name: keep the bytes of these Calls' tensors
 	Parts bool   // beside the digests of what has a place in the whole, those that add up over its pieces
 	Into  *Trace // what Open would read of the folder, once the trace is complete, and no folder is written; nil: one is
@@ -157,7 +158,7 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 	for _, s := range c.Scalars {
 		r.In = append(r.In, t.sign.scalar(s))
 	}
-	deep := t.Level >= Kernel && c.Kind == device.Op
+	deep := t.Level >= Kernel && c.Kind == device.Op && (t.Inner == "" || c.Matches(t.Inner))
 	if deep {
 		t.partials, c.Arrivals, c.Probe = t.partials[:0], nil, t.probe
 	}

@@ -24,7 +24,7 @@ func localizeCommand() *cobra.Command {
 		Use:   "localize",
 		Short: "Run a pair, coarse to fine, and name the Call at which it parts: exit 0 the same bits, 1 different",
 		Long: "Run a pair and name the Call at which it parts. Metrics of both whole runs give the step; from the checkpoint before it that step is traced\n" +
-			"again at every deeper level, on the ranks that are still suspected; the bytes of the Call found are dumped and compared.\n\n" +
+			"again at every deeper level, on the ranks, then in the scope, that are still suspected; the bytes of the Call found are dumped and compared.\n\n" +
 			"--scale runs the pair at several data-parallel sizes and localises at the smallest that parts. --watch has run B train beside the metrics of a\n" +
 			"recorded run, which is run A, and localises when it parts from it. --bisect library has run A's flags with the releases from its own to run\n" +
 			"B's, halves them until one moved a bit, and localises between that and the one before.",
