@@ -19,7 +19,7 @@ import (
 func callsOf(t *testing.T, s Spec) []string {
 	names := map[string]bool{}
 	var mu sync.Mutex
-	_, err := (&job{Spec: &s, watch: func(int) device.Middleware {
+	s.Watch = func(int) device.Middleware {
 		return func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				mu.Lock()
@@ -30,7 +30,8 @@ func callsOf(t *testing.T, s Spec) []string {
 				next(c)
 			}
 		}
-	}}).outcome()
+	}
+	_, err := (&job{Spec: &s}).outcome()
 	require.NoError(t, err)
 	return slices.Sorted(maps.Keys(names))
 }

@@ -57,7 +57,8 @@ func TestOnlyFaultsThatActedExcuseACrash(t *testing.T) {
 				}
 			}
 		}
-		_, err := (&job{Spec: &s, watch: watch}).outcome()
+		s.Watch = watch
+		_, err := (&job{Spec: &s}).outcome()
 		return err
 	}
 	require.EqualError(t, run("order@layers.1.attn k=reverse", "flip@layers.1.norm", "flip@layers.2.norm.dx phase=bwd"), `--inject "flip@layers.1.norm": the run cannot go on: our mistake`)
@@ -97,7 +98,8 @@ func sites(t *testing.T, s Spec) (all []site) {
 			}
 		}
 	}
-	_, err := (&job{Spec: &s, watch: watch}).outcome()
+	s.Watch = watch
+	_, err := (&job{Spec: &s}).outcome()
 	require.NoError(t, err)
 	return all
 }

@@ -111,7 +111,7 @@ func Extract(s Spec, at Site, rank int) (*Extracted, error) {
 	var mu sync.Mutex
 	there := map[string]bool{} // names of Calls
 	s.Until = at.Step
-	j := &job{Spec: &s, watch: func(r int) device.Middleware {
+	s.Watch = func(r int) device.Middleware {
 		return func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				if c.Kind == device.Module || c.ID.Step != at.Step || c.ID.Micro != at.Micro || c.ID.Phase.String() != at.Phase {
@@ -147,7 +147,8 @@ func Extract(s Spec, at Site, rank int) (*Extracted, error) {
 				mu.Unlock()
 			}
 		}
-	}}
+	}
+	j := &job{Spec: &s}
 	o, err := j.run()
 	if err == nil {
 		err = o.Missed

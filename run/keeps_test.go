@@ -80,7 +80,8 @@ func TestOutputsKeepOnlyWhatIsRead(t *testing.T) {
 			}
 			want, err := Run(s)
 			require.NoError(t, err)
-			j := &job{Spec: &s, watch: func(int) device.Middleware { return poison }}
+			s.Watch = func(int) device.Middleware { return poison }
+			j := &job{Spec: &s}
 			got, err := j.run()
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprint(want.Steps), fmt.Sprint(got.Steps)) // as text, in which NaN is itself

@@ -74,7 +74,7 @@ func (j *job) findNonFinite(until int, o *Outcome) (string, error) {
 	s.Trace, s.Save, s.Export, s.Hooks, s.Until = trace.Options{}, Save{}, "", Hooks{}, until
 	found := make([]nonFiniteCall, s.Layout.World())
 	replay := *j
-	replay.Spec, replay.watch = &s, func(rank int) device.Middleware {
+	replay.Spec, s.Watch = &s, func(rank int) device.Middleware {
 		return func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
 				next(c)

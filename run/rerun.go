@@ -42,7 +42,8 @@ func (x *Extracted) Rerun() ([]Difference, error) {
 	if plan := x.Ranks[0].Plan; plan != "" { // as it ran, whatever chose it
 		s.Plans = append(slices.Clone(s.Plans), x.Site.Path+" "+plan)
 	}
-	j := &job{Spec: &s, given: x.Site.Path, watch: func(r int) device.Middleware { return calls[r].middleware }}
+	s.Watch = func(r int) device.Middleware { return calls[r].middleware }
+	j := &job{Spec: &s, given: x.Site.Path}
 	if _, err := j.run(); err != nil {
 		return nil, err
 	}

@@ -65,15 +65,15 @@ type Hooks struct {
 	Begin    func()                                                 // before the first step, when all that can be known before was found well
 	Each     func(train.Result) error                               // after every step of the first rank
 	EachRank func(rank int, t *train.Trainer, r train.Result) error // by every rank, all at once
+	Watch    func(rank int) device.Middleware                       // one more middleware, which sees what a trace sees
 }
 
 // job is a run under way.
 type job struct {
 	*Spec
-	resumed *checkpoint.Checkpoint           // that it continues; nil: none
-	whole   *checkpoint.Whole                // of another layout's ranks; nil: of this one's
-	watch   func(rank int) device.Middleware // one more middleware, which sees what a trace sees; nil: none
-	given   string                           // the Call that runs on operands of a user's file; empty: none does
+	resumed *checkpoint.Checkpoint // that it continues; nil: none
+	whole   *checkpoint.Whole      // of another layout's ranks; nil: of this one's
+	given   string                 // the Call that runs on operands of a user's file; empty: none does
 }
 
 // Outcome is what a run leaves besides its trace.

@@ -148,8 +148,8 @@ func (j *job) begin(rank parallel.Rank, tracer *trace.Tracer) (*session, error) 
 	}
 	run := &session{choices: c, tracer: tracer, outcome: &Outcome{}}
 	chain := []device.Middleware{c.injector.Memory}
-	if j.watch != nil {
-		chain = append(chain, j.watch(rank.Index))
+	if j.Watch != nil {
+		chain = append(chain, j.Watch(rank.Index))
 	}
 	if tracer != nil {
 		tracer.Lens, c.injector.Watched = c.injector.Lens(), tracer.Wants

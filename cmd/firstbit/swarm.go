@@ -52,7 +52,7 @@ func swarmCommand() *cobra.Command {
 		}
 		return interruptible(func(ctx context.Context) error { return f.run(ctx, c.OutOrStdout()) }, again)
 	}
-	c.AddCommand(mergeCommand())
+	c.AddCommand(mergeCommand(), corruptionCommand())
 	return c
 }
 
