@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"firstbit/reduce"
@@ -42,6 +43,9 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 		if i < len(b.Out) && a.Out[i].Name == b.Out[i].Name && a.Out[i].Dtype != b.Out[i].Dtype {
 			return "format", []string{"what it wrote has other dtypes: " + a.Out[i].Dtype + " and " + b.Out[i].Dtype}
 		}
+	}
+	if name := unshared(a.Out, b.Out); name != "" {
+		return "control", []string{"one run alone writes " + name}
 	}
 	if regrouped(a, b) {
 		for _, d := range differences {
@@ -84,6 +88,18 @@ func launches(r *trace.Record) (class, why string) {
 		}
 	}
 	return "tuner", "it was timed on its output"
+}
+
+// unshared is the name of an output that one of two records has and the other has not; empty: they have the same names.
+func unshared(a, b []trace.Sig) string {
+	for _, side := range [][2][]trace.Sig{{a, b}, {b, a}} {
+		for _, g := range side[0] {
+			if !slices.ContainsFunc(side[1], func(h trace.Sig) bool { return h.Name == g.Name }) {
+				return g.Name
+			}
+		}
+	}
+	return ""
 }
 
 // movesStream tells whether a draw of a recomputation leaves its stream in another state than it found it.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"firstbit/checkpoint"
 	"firstbit/parallel"
 	"firstbit/run"
 )
@@ -27,14 +28,18 @@ func (c *Cause) save(dir, layout string) (string, error) {
 		return "", nil
 	}
 	s := c.spec(c.healthy, 0)
-	s.Until, s.Save.Dir = c.stop, filepath.Join(dir, "saved-"+layout)
+	s.Until, s.Save.Dir = c.stop+c.around, filepath.Join(dir, "saved-"+layout)
+	if c.around > 0 {
+		s.Save.Every = 1
+	}
+	from := checkpoint.Path(s.Save.Dir, c.stop)
 	var err error
 	if s.Layout, err = parallel.ParseLayout(layout); err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(s.Save.Dir); err == nil {
-		return s.Save.Dir, nil
+		return from, nil
 	}
 	_, err = run.Run(s)
-	return s.Save.Dir, err
+	return from, err
 }

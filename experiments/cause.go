@@ -25,6 +25,8 @@ type Cause struct {
 	// stop is the step after which a run is saved for those that continue; 0: none does. The runs of the broken pair both
 	// continue. Of the others run A is never stopped.
 	stop int
+	// around is how many checkpoints of steps before and after that one are kept beside it.
+	around int
 	// vary is what differs between the two runs of every pair: the source of the fault.
 	vary [2]variation
 	// broken lets the source reach the bits; cured closes that way again while the source
@@ -43,7 +45,7 @@ type Cause struct {
 // About is what the catalog says of a cause.
 type About struct {
 	ID       string   `json:"id"`
-	Part     string   `json:"part"` // A orders of addition, B choices that are not sums, C state, D what fools the observer
+	Part     string   `json:"part"` // A orders of addition, B choices that are not sums, C state, D what fools the observer, E what others reported
 	Title    string   `json:"title"`
 	Symptom  string   `json:"symptom"`
 	Cause    string   `json:"cause"`
@@ -129,6 +131,9 @@ var catalog = []*Cause{
 	dataOffset, dataEpoch, gatherSkip, stepCounter, mxDoubleQuant, amaxHistory, biasDrift, // C
 	blindSpot, probeUninit, probeAsync, probeCopy, xorPermutation, scalesOnly, signedZero, dtypeTwin, // D
 	oneBadMember, keyOrderFirst, missingRecord, printedLoss, probeSync, probeEffect, // D
+	bucketReuse, bucketRewrite, staticGradient, racingConfig, tuningWrites, reductionTuning, routerGradient, recomputedRouter, // E, in a run
+	recomputeCounts, loaderDraw, ratePosition, syntheticStep, tornCheckpoint, staleMoments, // E, counters and states
+	lossScale, foundInf, normaliserLocal, meanOfMeans, maskLost, replicaDrift, // E, of scaled losses, packed documents and replicas
 }
 
 // Causes lists the catalog.

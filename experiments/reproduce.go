@@ -137,7 +137,8 @@ func (r *Result) judge(c *Cause) {
 		verdict := cmp.Or(c.verdict, "origin")
 		require(root.Verdict == verdict, "the verdict is %s, not %s", root.Verdict, verdict)
 		require(r.Fault.Class != nil && *r.Fault.Class == c.Class, "the class is not %s", c.Class)
-		alone := r.Report != nil && (r.Report.A == nil || r.Report.B == nil)                                             // of a Call that one run has alone there is nothing to compare
+		// Of a Call that one run has alone there is nothing to compare.
+		alone := c.Class == "control" || r.Report != nil && (r.Report.A == nil || r.Report.B == nil)
 		require(r.Report != nil && (r.Report.Confirmed || alone || verdict != "origin"), "no bytes confirm the verdict") // those of memory are the reader's
 	}
 	if r.Report != nil {

@@ -1,6 +1,9 @@
 package experiments
 
-import "firstbit/train"
+import (
+	"firstbit/data"
+	"firstbit/train"
+)
 
 // continued is the configuration of causes that show after a restore.
 func continued() train.Config {
@@ -13,5 +16,31 @@ func continued() train.Config {
 func noisy() train.Config {
 	c := continued()
 	c.Model.Dropout = 0.1
+	return c
+}
+
+// scaled is one whose loss is scaled.
+func scaled() train.Config {
+	c := continued()
+	c.Precision = "fp16"
+	c.Optim.LossScale.Initial, c.Optim.LossScale.Hysteresis = 1<<26, 1 // so that it moves before a run is saved
+	return c
+}
+
+// overflowed is a gradient that fp16 cannot hold, on one rank.
+const overflowed = "set@grads.bucket.0 value=inf step=2 rank=1"
+
+// packed is one with several documents to a sequence, over several microbatches.
+func packed() train.Config {
+	c := cluster()
+	c.Steps, c.Batch, c.Micro, c.PerToken = 8, 2, 2, true
+	c.Documents = data.Documents{ResetAttentionMask: true, EODMaskLoss: true, Prompt: 0.3}
+	return c
+}
+
+// replicated is one whose data-parallel ranks have all of the optimizer each.
+func replicated() train.Config {
+	c := cluster()
+	c.Steps, c.Optim.Replicated = 8, true
 	return c
 }

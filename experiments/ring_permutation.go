@@ -10,6 +10,13 @@ func cluster() train.Config {
 	return c
 }
 
+// inFlight is one whose gradients are sent during the backward, in small buckets.
+func inFlight() train.Config {
+	c := cluster()
+	c.Steps, c.Cluster.Bucket, c.Cluster.Overlap = 8, 1<<11, true
+	return c
+}
+
 // Nothing is racing: the job runs on other nodes, and its ranks stand in the ring in another order.
 var ringPermutation = &Cause{
 	About: About{

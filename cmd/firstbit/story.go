@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"firstbit/experiments"
-	"firstbit/reduce"
 	"firstbit/trace"
 )
 
@@ -131,12 +130,18 @@ func (s story) root() {
 	if f.Class != nil {
 		s.print("     class %s: %s", *f.Class, rep.Evidence[min(1, len(rep.Evidence)-1)])
 	}
+	const most = 4
 	told := map[string]bool{f.Root.Path(): true}
 	for _, other := range rep.Roots { // a collective is a root on every rank
 		if !told[other.Path()] {
 			told[other.Path()] = true
-			s.print("     another, independent: %s", other.Path())
+			if len(told) <= 1+most {
+				s.print("     another, independent: %s", other.Path())
+			}
 		}
+	}
+	if more := len(told) - 1 - most; more > 0 {
+		s.print("     and %d more", more)
 	}
 	if b := f.Bytes; b != nil {
 		s.print("5  The bit               %s[%d], %s; %d of %d elements differ", b.Output, b.Element, b.Distance(), b.Count, b.Of)
@@ -198,80 +203,6 @@ func binary(x, other string) string {
 		}
 	}
 	return b.String()
-}
-
-// orders draws, side by side, how the two runs added the element's contributions.
-func (s story) orders() {
-	a, b := s.contributions(s.r.Report.A), s.contributions(s.r.Report.B)
-	if len(a) < 2 || len(b) < 2 {
-		return
-	}
-	walked := ""
-	if slices.ContainsFunc(slices.Concat(a, b), func(p trace.Contribution) bool { return p.Reverse }) {
-		walked = " (← walked from the end)"
-	}
-	s.print("     the order in which its %d contributions were added%s:", len(a), walked)
-	left, right := drawing(a), drawing(b)
-	width := 24
-	for _, l := range left {
-		width = max(width, len([]rune(l))+2)
-	}
-	s.print("       %s%s", pad("run A", width), "run B")
-	for i := range max(len(left), len(right)) {
-		l, r := "", ""
-		if i < len(left) {
-			l = left[i]
-		}
-		if i < len(right) {
-			r = right[i]
-		}
-		s.print("       %s%s", pad(l, width), r)
-	}
-}
-
-func pad(s string, width int) string {
-	return s + strings.Repeat(" ", max(width-len([]rune(s)), 1))
-}
-
-// contributions are the partials of the row block that holds the differing element.
-func (s story) contributions(rec *trace.Record) []trace.Contribution {
-	element := 0
-	if s.r.Fault.Bytes != nil {
-		element = s.r.Fault.Bytes.Element
-	}
-	block := 0
-	for _, p := range rec.Partials {
-		if p.Row <= element {
-			block = max(block, p.Row)
-		}
-	}
-	var mine []trace.Contribution
-	for _, p := range rec.Partials {
-		if p.Row == block {
-			mine = append(mine, p)
-		}
-	}
-	return mine
-}
-
-// drawing is the tree of a chain over the contributions, each line named by its tile, CTA or split.
-func drawing(c []trace.Contribution) []string {
-	order := make([]int, len(c))
-	reverse := map[int]bool{}
-	for i, p := range c {
-		order[i] = p.Tile
-		reverse[p.Tile] = p.Reverse
-	}
-	lines := strings.Split(strings.TrimSuffix(reduce.Chain(order).Text(), "\n"), "\n")
-	for i := range lines {
-		mark := " "
-		if reverse[order[i]] {
-			mark = "←"
-		}
-		part, rest, _ := strings.Cut(strings.TrimLeft(lines[i], " "), " ")
-		lines[i] = fmt.Sprintf("part %2s %s %s", part, mark, rest)
-	}
-	return lines
 }
 
 // consequences follows the bit to a weight and to a route.
