@@ -122,3 +122,43 @@ func TestFusedChainsCut(t *testing.T) {
 		require.Equal(t, want, c[0], arch)
 	}
 }
+
+// Every tensor core's products of more than eight bits reveal how many they add, how many bits they keep and how they cut; the
+// range of those of eight is too small to ask.
+func TestTensorCoresAreRevealed(t *testing.T) {
+	const n = 37
+	for _, mma := range lowp.MMAs() {
+		if mma.Input != "fp16" && mma.Input != "bf16" && mma.Input != "tf32" {
+			continue
+		}
+		ones, scale := make([]float32, n), float32(1)
+		for i := range ones {
+			ones[i] = 1
+		}
+		f := Fold{Program: reduce.Seq.Program(n), MMA: mma}
+		sum := func(x []float32) float32 {
+			var c [1]float32
+			a := make([]float32, n)
+			for i, v := range x {
+				a[i] = mma.A.Round(scale * v)
+			}
+			MatMul(c[:], 1, RowMajor(a, n), RowMajor(ones, 1), 1, 1, n, f)
+			return c[0] / scale
+		}
+		r, err := reduce.Reveal(n, sum, map[bool]lowp.Format{true: lowp.FP16}[mma.Input == "fp16"])
+		require.NoError(t, err)
+		first := r.Tree
+		for depth := (n - 1) / mma.Terms; depth > 0; depth-- {
+			first = first.Kids[0]
+		}
+		require.Len(t, first.Kids, mma.Terms, "%s", r.Tree)
+		if mma.Input == "fp16" {
+			scale = 1 << 10 // so that all that is asked lies in its range
+		}
+		a, ok := reduce.ProbeFused(r.Tree, n, sum)
+		require.True(t, ok)
+		require.Contains(t, a.Like, mma.Arch+" "+mma.Input)
+		require.Equal(t, [3]int{mma.Terms, mma.Fraction, mma.Kept}, [3]int{a.Addends, a.Bits, a.Kept})
+		require.Equal(t, "toward zero toward zero", a.Aligned+" "+a.Result)
+	}
+}

@@ -2,6 +2,7 @@ package lowp
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -71,18 +72,6 @@ var mmaInputs = []struct {
 	{"fp16", Operands{FP16, FP16, FP32}}, {"bf16", Operands{BF16, BF16, FP32}}, {"tf32", Operands{FP32, FP32, FP32}},
 	{"fp8", Operands{E4M3, E4M3, FP32}}, {"fp4", Operands{E2M1, E2M1, FP32}},
 	{"mxfp8", Operands{E4M3, E4M3, E8M0}}, {"mxfp4", Operands{E2M1, E2M1, E8M0}}, {"nvfp4", Operands{E2M1, E2M1, E4M3}},
-}
-
-// OperandsOf are operands whose input has a name: fp8 and mxfp8 stand for any two formats of eight bits.
-func OperandsOf(input string) (Operands, error) {
-	var names []string
-	for _, in := range mmaInputs {
-		if in.name == input {
-			return in.Operands, nil
-		}
-		names = append(names, in.name)
-	}
-	return Operands{}, fmt.Errorf("input %q: %s", input, spell.OneOf(input, names))
 }
 
 // Input is the name of what an instruction multiplies; empty: none does. Different formats of more than eight bits meet as tf32, which
@@ -204,4 +193,20 @@ func (r *mmaRow) mma(input string, o Operands, out Format) (*MMA, error) {
 		return nil, fmt.Errorf("the tensor cores of %s add products of %s up in fp32, not in %s", r.arch, input, out)
 	}
 	return &MMA{r.arch, input, r.terms, r.fraction, r.kept, r.block, r.exact, o, out}, nil
+}
+
+// MMAs are the fused sums of all architectures by the inputs that have a name, as they add up in fp32.
+func MMAs() (all []*MMA) {
+	for _, r := range mmaTable {
+		for _, in := range mmaInputs {
+			if slices.Contains(strings.Fields(r.inputs), in.name) {
+				m, err := MMAOf(r.arch, in.Operands, FP32)
+				if err != nil {
+					panic(err) // the table is ours
+				}
+				all = append(all, m)
+			}
+		}
+	}
+	return all
 }

@@ -16,9 +16,10 @@ type Summer func(x []float32) float32
 // Revealed is what Reveal found out.
 type Revealed struct {
 	Tree     Tree
-	Class    string // the order the tree is an instance of, "fused" with adders of more than two, or "other"
-	Calls    int    // evaluations of the black box
-	Verified bool   // random inputs give the tree's sum bit for bit
+	Class    string      // the order the tree is an instance of, "fused" with adders of more than two, or "other"
+	Calls    int         // evaluations of the black box
+	Verified bool        // random inputs give the tree's sum bit for bit
+	Fused    *FusedAdder // how more than two values are added at once; nil: they are not, or not as adders add
 }
 
 // Probe is the pair of numbers Reveal asks with. Any sum of units is absorbed by the mask, and
@@ -53,7 +54,7 @@ var ErrNotASum = errors.New("reveal: the answers fit no tree of additions: not a
 // n−1 calls for a chain from leaf 0, up to n(n−1)/2 for one that ends there.
 //
 // The tree is then replayed on random values of acc. For a fused adder that holds the box to
-// the alignment and rounding of Tree.Sum, so one that rounds in its own way is revealed but not verified.
+// the alignment and rounding of Tree.Sum or of the tensor cores that add as it does, so one that rounds in a way of its own is revealed but not verified.
 //
 // Source: Xie, Gao & Hong 2024, "FPRev: Revealing the Order of Floating-Point Summation".
 func Reveal(n int, sum Summer, acc lowp.Format) (Revealed, error) {
@@ -66,7 +67,11 @@ func Reveal(n int, sum Summer, acc lowp.Format) (Revealed, error) {
 	if err != nil {
 		return Revealed{}, err
 	}
-	return Revealed{Tree: t, Calls: r.calls, Class: classify(t, n), Verified: verify(t, n, sum, acc)}, nil
+	out := Revealed{Tree: t, Calls: r.calls, Class: classify(t, n), Verified: verify(t, n, sum, acc)}
+	if fused(t) {
+		out.recognise(n, sum)
+	}
+	return out, nil
 }
 
 type revealer struct {

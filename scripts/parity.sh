@@ -26,6 +26,7 @@ python parity/packed.py "$dir/testdata"
 python parity/schedule.py "$dir/testdata/schedule"
 python parity/loss_scale.py "$dir/testdata/loss_scale"
 python parity/lowprecision.py "$dir/testdata/lowprecision" # a minute: every float32
+python parity/tensorcores.py "$dir/testdata/tensorcores" 40
 
 status=0
 if [ "${1:-}" = --rewrite ]; then
@@ -48,6 +49,10 @@ PYTHON
     status=1
   fi
 fi
+
+echo "fused sums of tensor cores, 100,000 of each architecture and format:" # ten minutes
+python parity/tensorcores.py "$dir/tensorcores" 100000
+go test ./lowp -count=1 -run FusedSumsOfTensorCores -vectors "$dir/tensorcores" || status=1
 
 go test ./parity -count=1 -run Export -export "$dir/written"
 echo "what firstbit wrote, in transformers:"

@@ -34,10 +34,13 @@ func revealCommand() *cobra.Command {
 		}
 		out := c.OutOrStdout()
 		if asJSON {
-			return printJSON(out, map[string]any{"tree": r.Tree.String(), "class": r.Class, "calls": r.Calls, "verified": r.Verified})
+			return printJSON(out, map[string]any{"tree": r.Tree.String(), "class": r.Class, "calls": r.Calls, "verified": r.Verified, "fused": r.Fused})
 		}
 		fmt.Fprintf(out, "%s by plan %q over %d: %s\n%s", args[0], used, n, r.Tree, r.Tree.Text())
 		fmt.Fprintf(out, "class %s, %d calls, verified on random inputs: %v\n", r.Class, r.Calls, r.Verified)
+		if r.Fused != nil {
+			fmt.Fprintf(out, "adds %s\n", r.Fused)
+		}
 		return nil
 	}
 	return c
