@@ -39,9 +39,10 @@ func TestDocumentsAreAbsentFromEachOther(t *testing.T) {
 			for _, poison := range []float32{float32(math.Inf(1)), float32(math.NaN())} {
 				q, k, v, do := check.Random(r, nq), check.Random(r, nk), check.Random(r, nk), check.Random(r, nq)
 				clean := attended(s, f, q, k, v, do)
-				at := second
 				for _, x := range [][]float32{q, k, v, do} {
-					x[at*len(x)/s.T] = poison
+					for at := second; at < end; at++ {
+						x[at*len(x)/s.T] = poison
+					}
 				}
 				dirty := attended(s, f, q, k, v, do)
 				for i, name := range []string{"o", "dq", "dk", "dv"} {
