@@ -3,6 +3,7 @@ package diff
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"firstbit/trace"
 )
@@ -91,17 +92,19 @@ func (p *pair) toReader(all *world) {
 	if p.identical() || p.extraB >= 0 || p.match[p.first] < 0 {
 		return
 	}
-	a := &p.a[p.first]
+	a, counter := &p.a[p.first], ""
 	switch verdict, _ := p.verdict(all); {
 	case a.Kind == "load" || a.Phase == "load":
 		return
+	case verdict == "origin" && p.counted(a) != "":
+		counter = p.counted(a) + "."
 	case verdict == "narrow", verdict == "outside-window", verdict == "restore", verdict == "artifact", a.Kind == "metric":
 	default:
 		return
 	}
 	for i := range p.disturbed {
 		d := &p.disturbed[i]
-		if d.at >= p.first && d.shown(p) {
+		if d.at >= p.first && d.shown(p) && strings.HasPrefix(trace.Path(p.a[d.at].Scope, p.a[d.at].Name), counter) {
 			p.first, p.place = d.at, d.at
 			return
 		}
@@ -109,6 +112,16 @@ func (p *pair) toReader(all *world) {
 	if a.Kind == "metric" && p.resumed {
 		p.toStates()
 	}
+}
+
+// counted is the scalar that a record reads otherwise and no field of the configuration sets, such as lr: the loop takes it off a tensor in the scope
+// of that name, and the first Call to read that is later.
+func (p *pair) counted(a *trace.Record) string {
+	in := scalarDiffers(a, &p.b[p.match[p.first]])
+	if in == nil || fieldOf(p.differences, in.Name) != nil {
+		return ""
+	}
+	return in.Name
 }
 
 // toStates moves a first mismatch of the fingerprint of all state to where it shows what it read: which state a restore left otherwise.
