@@ -16,7 +16,8 @@ var switchHistory = &Cause{
 	config: cluster,
 	vary: [2]variation{{schedule: 1, plans: []string{"grads.bucket.? communicators=2", "grad_norm.all communicators=2"}},
 		{schedule: 1, plans: []string{"grads.bucket.? communicators=3", "grad_norm.all communicators=3"}}},
-	broken: setting{source: true, plans: []string{"grads.bucket.? " + inSwitch, "grad_norm.all " + inSwitch}},
-	cured:  setting{source: true, plans: []string{"grads.bucket.? ranks:seq", "grad_norm.all ranks:seq"}},
-	halves: []half{{"off for the gradients alone", setting{source: true, plans: []string{"grads.bucket.? ranks:seq", "grad_norm.all " + inSwitch}}}},
+	broken:   setting{source: true, plans: []string{"grads.bucket.? " + inSwitch, "grad_norm.all " + inSwitch}},
+	cured:    setting{source: true, plans: []string{"grads.bucket.? ranks:seq", "grad_norm.all ranks:seq"}},
+	harmless: []half{{"a switch that adds in fp64 and rounds once", setting{source: true, plans: []string{"grads.bucket.? " + inSwitch + "/fp64", "grad_norm.all " + inSwitch + "/fp64"}}}},
+	halves:   []half{{"off for the gradients alone", setting{source: true, plans: []string{"grads.bucket.? ranks:seq", "grad_norm.all " + inSwitch}}}},
 }

@@ -79,13 +79,33 @@ func (w *ringPass[T]) steps(slots []T, f Fold) {
 	}
 }
 
-// unusual is a fold that sends, stores, or adds more than two at once.
+// unusual is a fold that sends, stores, adds more than two at once, or adds in fp64.
 func (w *ringPass[T]) unusual(dst []T, f Fold) {
+	if f.Acc == lowp.FP64 {
+		w.wide(dst, f)
+		return
+	}
 	RunRows(f, dst, func(acc []T, s reduce.Step) {
 		for c := range s.Count {
 			addRow(f, acc, w.row(f.Leaf(s.Start+c*s.Stride)))
 		}
 	})
+}
+
+// wide adds in float64 and rounds the result alone.
+func (w *ringPass[T]) wide(dst []T, f Fold) {
+	sums := Borrow[float64](len(dst))
+	defer GiveBack(sums)
+	RunRows(f, *sums, func(acc []float64, s reduce.Step) {
+		for c := range s.Count {
+			for j, v := range w.row(f.Leaf(s.Start + c*s.Stride))[:len(acc)] {
+				acc[j] += float64(v)
+			}
+		}
+	})
+	for j, v := range *sums {
+		dst[j] = T(v)
+	}
 }
 
 // addLeaves adds the elements of rows from lo on to acc, one row after another. spare is room for as many.

@@ -309,3 +309,33 @@ func TestReduceMembersRefuses(t *testing.T) {
 	SumMembers(inOrder(0), none, nil, 0)
 	require.True(t, none[0] == 0 && math.Signbit(float64(none[0])), "the sum of no members is −0")
 }
+
+// A switch that adds in fp64 and rounds once gives 2 for every order of 1e8, 1, −1e8, 1, whose sums in fp32 are 0, 1 or 2; by chains
+// and by trees, and beside the narrow sum of the same message.
+func TestSwitchesThatAddWide(t *testing.T) {
+	var orders []string
+	for seed := range 60 {
+		orders = append(orders, fmt.Sprintf("perm(%d)", seed))
+	}
+	orders = append(orders, "seq", "reverse", "pairwise", "lanes(2)", "ring(1)", "nccltree(1)", "tree((0 1 (2 3)))")
+	in := [][]float32{{1e8, 1}, {1, 2}, {-1e8, 3}, {1, 4}}
+	narrow := map[float32]bool{}
+	for _, o := range orders {
+		var wide, plain [2]float32
+		f := FoldOf(reduce.Reduction{Name: "ranks", Order: reduce.MustOrder(o), Formats: reduce.Formats{Acc: lowp.FP64}}, 4)
+		SumMembers(f, wide[:], in, 0)
+		require.Equal(t, [2]float32{2, 10}, wide, o)
+		f.Acc = lowp.FP32
+		SumMembers(f, plain[:], in, 0)
+		narrow[plain[0]] = true
+	}
+	require.Greater(t, len(narrow), 2, "negative control")
+	// Pieces of one message, each with an accumulator of its own.
+	var both [4]float32
+	two := [][]float32{{1e8, 1, 1e8, 1}, {1, 2, 1, 2}, {-1e8, 3, -1e8, 3}, {1, 4, 1, 4}}
+	seq := Fold{Program: reduce.Seq.Program(4)}
+	wide := seq
+	wide.Acc = lowp.FP64
+	ReduceMembers([]Piece[float32]{{both[:2], 0, seq}, {both[2:], 2, wide}}, two)
+	require.Equal(t, [4]float32{1, 10, 2, 10}, both)
+}

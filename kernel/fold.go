@@ -41,8 +41,8 @@ func Plain[T libm.Float](f Fold) bool {
 // level tells whether partial sums are stored and sent as wide as they are added.
 func (f Fold) level() bool { return f.Store == lowp.FP32 && f.Wire == lowp.FP32 }
 
-// simple tells whether a fold adds by chains and additions of two, each rounded to one format.
-func (f Fold) simple() bool { return f.Chained && f.level() }
+// simple tells whether a fold adds by chains and additions of two, each rounded to one format that is no wider than float32.
+func (f Fold) simple() bool { return f.Chained && f.level() && f.Acc != lowp.FP64 }
 
 // Leaf is the leaf at a position of the program.
 func (f Fold) Leaf(pos int) int {

@@ -11,7 +11,8 @@ import (
 // Formats are those in which partial sums are added, stored and sent. The zero values of Store and Wire are fp32, which is
 // as wide as any accumulate format, and so round nothing.
 //
-// Acc is that of the accumulator: what every addition is rounded to, and every leaf as it enters.
+// Acc is that of the accumulator: what every addition is rounded to, and every leaf as it enters. A sum over ranks may have one of fp64,
+// whose result alone is rounded, once: what a switch that adds wider than its messages does.
 //
 // Store is that of the workspace: the sum of a part (a slice of splitk, a block, a lane, a segment) is rounded to it when the part is
 // done, before parts are joined.
@@ -41,7 +42,7 @@ func (f Formats) String() string {
 func parseFormats(s string) (f Formats, err error) {
 	s, wire, sent := strings.Cut(s, "@")
 	acc, store, stored := strings.Cut(s, "~")
-	if f.Acc, err = parseFormat("accumulate", acc); err == nil && stored {
+	if f.Acc, err = parseFormat(accumulate, acc); err == nil && stored {
 		f.Store, err = parseFormat("stored", store)
 	}
 	if err == nil && sent {
@@ -50,9 +51,12 @@ func parseFormats(s string) (f Formats, err error) {
 	return f, err
 }
 
+const accumulate = "accumulate"
+
 func parseFormat(what, s string) (lowp.Format, error) {
 	f, err := lowp.Parse(s)
-	if err == nil && (!f.Float() || f == lowp.FP64) {
+	wide := f == lowp.FP64 && what == accumulate
+	if err == nil && (!f.Float() || f == lowp.FP64) && !wide {
 		err = errors.New("must be fp32, bf16 or fp16")
 	}
 	if err != nil {

@@ -95,6 +95,9 @@ func parseReduction(name, s string) (Reduction, error) {
 		if r.Formats, err = parseFormats(parts[1]); err != nil {
 			return r, err
 		}
+		if r.Acc == lowp.FP64 && (name != "ranks" || !r.uniform()) {
+			return r, errors.New("accumulate format fp64: must be fp32, bf16 or fp16; only a sum over ranks, which has the name ranks, may be wider than what it adds, and neither stores nor sends")
+		}
 		if r.Wire != lowp.FP32 && name != "ranks" {
 			return r, fmt.Errorf("@%s: only a sum over ranks is sent, which has the name ranks", r.Wire)
 		}

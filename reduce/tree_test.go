@@ -110,7 +110,8 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, "k:seq/bf16/fma", MustPlan("k : seq / bf16 / fma").String())
 	require.Equal(t, "k:seq/mma(hopper); m:blocked(128)/mma(ada,fp16)", MustPlan("k:mma(hopper); m:blocked(128)/mma(ada,fp16)").String())
 	for bad, want := range map[string]string{"k:mma(kepler)": `architecture "kepler": must be one of volta`, "k:mma(hopper,bf16)": "accumulator bf16: must be fp32 or fp16",
-		"k:seq/mma(hopper)/fma": `"fma": nothing may follow mma(hopper)`, "k:mma(hopper": "mma", "k:seq/fp32/mma(hopper)": "only /fma may follow"} {
+		"k:seq/mma(hopper)/fma": `"fma": nothing may follow mma(hopper)`, "k:mma(hopper": "mma", "k:seq/fp32/mma(hopper)": "only /fma may follow",
+		"k:seq/fp64": "only a sum over ranks", "ranks:seq/fp64@bf16": "neither stores nor sends", "ranks:seq/fp32~fp64": "must be fp32, bf16 or fp16"} {
 		_, err := ParsePlan(bad)
 		require.ErrorContains(t, err, want, bad)
 	}
