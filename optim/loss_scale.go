@@ -26,6 +26,22 @@ const (
 	backoffFactor = 0.5
 )
 
+// Changed is the first field that is not the default, and its value there; empty: all are.
+func (c LossScaleConfig) Changed() (field string, v, is any) {
+	d := DefaultLossScale
+	switch {
+	case c.Initial != d.Initial:
+		return "initial", c.Initial, d.Initial
+	case c.Min != d.Min:
+		return "min", c.Min, d.Min
+	case c.GrowthInterval != d.GrowthInterval:
+		return "growth_interval", c.GrowthInterval, d.GrowthInterval
+	case c.Hysteresis != d.Hysteresis:
+		return "hysteresis", c.Hysteresis, d.Hysteresis
+	}
+	return "", nil, nil
+}
+
 func (c LossScaleConfig) validate() error {
 	for _, f := range []struct {
 		field   string

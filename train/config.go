@@ -79,8 +79,8 @@ func (c Config) Validate() error {
 	if err := c.Quant.validate(c.Precision); err != nil {
 		return err
 	}
-	if c.Precision != scaledPrecision && c.Optim.LossScale != optim.DefaultLossScale {
-		return fmt.Errorf("optim.loss_scale: %+v: must be as it is with precision %s: only %s has one", c.Optim.LossScale, c.Precision, scaledPrecision)
+	if field, v, is := c.Optim.LossScale.Changed(); field != "" && c.Precision != scaledPrecision {
+		return fmt.Errorf("optim.loss_scale.%s: %v: must be %v with precision %s: only %s scales its loss", field, v, is, c.Precision, scaledPrecision)
 	}
 	if c.Streams != "" && !slices.Contains(StreamModes, c.Streams) {
 		return fmt.Errorf("streams: %q: %s, or empty for the recipe's", c.Streams, spell.OneOf(c.Streams, StreamModes))
