@@ -1,4 +1,4 @@
-.PHONY: asm docs help test matrix mutants check arch fuzz attack golden learn precision routes bench parity notebooks
+.PHONY: asm docs help test matrix mutants check arch fuzz attack golden learn precision routes scores bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ precision: ## train in every precision; rewrite docs/precision.md and its plot
 
 routes: ## flip one bit under every circumstance that route sweeps; rewrite the tables in docs/routes.md
 	scripts/routes.sh
+
+scores: ## score diff and the comparers of docs/comparers over the packs of all causes; rewrite the table in docs/fixtures.md
+	scripts/scores.sh
 
 bench: ## run the benchmarks and rewrite docs/cost.md
 	scripts/bench.sh

@@ -195,6 +195,9 @@ func (c *Cause) Silent() int {
 // Seen is the step whose trace alone shows the cause; 0: metrics or states do.
 func (c *Cause) Seen() int { return c.seen }
 
+// Unmoved tells whether both runs have the same bits, and it is the tracer that sees others.
+func (c *Cause) Unmoved() bool { return c.unmoved }
+
 // Localize finds where the cause's pair parts, from its traces alone. Where no metric shows it, it looks at the step that the cause names.
 func (c *Cause) Localize(run diff.RunFunc, progress func(trace.Level)) (*diff.Report, error) {
 	if c.seen == 0 {
