@@ -89,6 +89,14 @@ func TestDroppedPartOfACollective(t *testing.T) {
 	largest := func(m parallel.Member, dev *device.Device, x *device.Tensor) *device.Tensor {
 		return m.Largest(dev, "all", x)
 	}
+	counts := func(m parallel.Member, dev *device.Device, x *device.Tensor) *device.Tensor {
+		n := device.NewTensor(lowp.INT32, x.Len())
+		for i := range n.I32() {
+			n.I32()[i] = int32(x.Value(i))
+		}
+		m.SumCounts(dev, "all", n)
+		return n
+	}
 	send := func(m parallel.Member, dev *device.Device, x *device.Tensor) *device.Tensor {
 		if m.Index == 0 {
 			m.Send(dev, "all", 1, x)
@@ -108,6 +116,9 @@ func TestDroppedPartOfACollective(t *testing.T) {
 		{"drop@all step=2", reduce, [2][]float64{{110, 111, 112, 113}, {120, 121, 122, 123}}, 2},
 		{"drop@all step=2 tp=0", largest, [2][]float64{{110, 111, 112, 113}, {120, 121, 122, 123}}, 1},
 		{"drop@all step=2 rank=1", largest, [2][]float64{{110, 111, 112, 113}, {110, 111, 112, 113}}, 1},
+		{"drop@all step=2 rank=0", counts, [2][]float64{{120, 121, 122, 123}, {120, 121, 122, 123}}, 1},
+		{"drop@all step=2 rank=1", counts, [2][]float64{{110, 111, 112, 113}, {110, 111, 112, 113}}, 1},
+		{"drop@all step=2", counts, [2][]float64{{110, 111, 112, 113}, {120, 121, 122, 123}}, 2},
 		{"drop@all step=3", scatter, [2][]float64{{230, 232}, {234, 236}}, 0},
 		{"drop@all step=2 rank=1", scatter, [2][]float64{{110, 111}, {112, 113}}, 1},
 		{"drop@all step=2", scatter, [2][]float64{{30, 32}, {34, 36}}, 2},

@@ -96,6 +96,7 @@ func (m Member) SumCounts(dev *device.Device, label string, x *device.Tensor) {
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
 			sum := calls[0].Output("y").I32()
+			copy(sum, calls[0].Input("x").I32()) // where a fault has the member bring other numbers; else they are there
 			for _, c := range calls[1:] {
 				for i, v := range c.Input("x").I32() {
 					sum[i] += v
