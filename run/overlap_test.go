@@ -1,14 +1,17 @@
 package run
 
 import (
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"firstbit/data"
 	"firstbit/device"
 	"firstbit/parallel"
 	"firstbit/trace"
@@ -39,6 +42,18 @@ func overlapped(t *testing.T, layout string, overlap bool, schedule uint64, chan
 	return o
 }
 
+// packed has documents of a folder packed into sequences, and epochs of twelve samples.
+func packed(t *testing.T) func(*Spec) {
+	dir := t.TempDir()
+	for i, n := range []int{40, 25, 70, 9, 49} { // with their newlines 12·16 + 5 tokens
+		require.NoError(t, os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), []byte(strings.Repeat("packed documents ", 5)[:n]), 0o644))
+	}
+	return func(s *Spec) {
+		s.Config.Data, s.Config.EpochEnd, s.Config.PerToken = dir, "partial", true
+		s.Config.Documents = data.Documents{ResetAttentionMask: true, EODMaskLoss: true, Prompt: 0.3}
+	}
+}
+
 // By the fixed recipe overlap changes no bit, in any layout, under any schedule: whatever is read was waited for.
 func TestOverlapChangesNoBit(t *testing.T) {
 	layouts := []string{"dp=4", "ep=2", "dp=2,tp=2,ep=2", "dp=2,cp=2", "pp=2,dp=2", "pp=2,vpp=2,ep=2", "pp=3,ep=2", "pp=3,vpp=2,ep=2", "dp=2,tp=2,pp=2,ep=2", "tp=2,ep=2,etp=2,dp=2"}
@@ -51,6 +66,7 @@ func TestOverlapChangesNoBit(t *testing.T) {
 		"nvfp4, rounded stochastically": func(s *Spec) { s.Config.Precision = "nvfp4" },
 		"fp8, delayed scaling":          func(s *Spec) { s.Config.Precision, s.Config.Quant.Scaling = "fp8", "delayed" },
 		"tied":                          func(s *Spec) { s.Config.Model.Tied = true },
+		"packed, with a shorter window": packed(t),
 	}
 	every := []string{"pp=2,vpp=2,ep=2", "dp=2,tp=2,ep=2"} // layouts with every change
 	schedules := uint64(3)
