@@ -133,7 +133,7 @@ func shapeOf(c *device.Call, q, k *device.Tensor) attentionShape {
 
 func runAttention[T libm.Float](c *device.Call) {
 	s := shapeOf(c, c.Input("q"), c.Input("k"))
-	folds := attentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T)}
+	folds := attentionFolds{P: c.Products("p", s.P, c.Operands("q", "k")), Keys: c.Fold("keys", s.T)}
 	attend(device.Out[T](c, "o"), device.Out[T](c, "probs"), device.In[T](c, "q"),
 		device.In[T](c, "k"), device.In[T](c, "v"), s, scaleOf[T](s), folds)
 }
@@ -144,7 +144,7 @@ func runAttentionBackward[T libm.Float](c *device.Call) {
 	if c.Plan.Choice("by") == "segment" {
 		run = segmentOf(s)
 	}
-	folds := attentionFolds{P: c.Fold("p", s.P), Keys: c.Fold("keys", s.T), DQ: c.Fold("dq", s.T), Queries: c.Fold("queries", s.H/s.KV*run)}
+	folds := attentionFolds{P: c.Products("p", s.P, c.Operands("do", "v")), Keys: c.Fold("keys", s.T), DQ: c.Fold("dq", s.T), Queries: c.Fold("queries", s.H/s.KV*run)}
 	if run < s.Queries {
 		folds.Segments = c.Fold("segments", s.Queries/run)
 	}

@@ -71,3 +71,32 @@ func BenchmarkTracing(b *testing.B) {
 	}
 	b.ReportMetric(0, "ns/op") // the sum of six runs says nothing
 }
+
+// BenchmarkTensorCores takes steps of small in fp32 and with the products of each precision on tensor cores in turn, on one thread, and reports what
+// the latter cost beside the former.
+func BenchmarkTensorCores(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	kinds := [][2]string{{"fp32"}, {"fp32", "hopper"}, {"bf16", "hopper"}, {"fp16", "hopper"}, {"fp8", "hopper"}, {"mxfp8", "blackwell"}, {"nvfp4", "blackwell"}}
+	runs, spent := make([]*session, len(kinds)), make([]time.Duration, len(kinds))
+	for i, kind := range kinds {
+		s := Spec{Config: train.Small()}
+		require.NoError(b, s.Config.Set("precision="+kind[0]))
+		if kind[1] != "" {
+			s.Plans = []string{"* k:mma(" + kind[1] + ")", "*.experts.w?.dw rows:mma(" + kind[1] + ")"}
+		}
+		runs[i] = oneRank(b, s)
+		runs[i].trainer.Step()
+		require.NoError(b, runs[i].device.Err())
+	}
+	for b.Loop() {
+		for i, r := range runs {
+			start := time.Now()
+			r.trainer.Step()
+			spent[i] += time.Since(start)
+		}
+	}
+	for i, kind := range kinds[1:] {
+		b.ReportMetric(float64(spent[i+1])/float64(spent[0]), kind[0]+"/plain")
+	}
+	b.ReportMetric(0, "ns/op") // the sum of seven runs says nothing
+}

@@ -48,3 +48,33 @@ func TestPlansThatDoNotFit(t *testing.T) {
 		require.NoError(t, o.Missed, plan)
 	}
 }
+
+// Every product of linear layers, experts, heads and attention's scores runs on tensor cores in every precision; runs repeat, and differ from those
+// that add one by one, and between architectures that add otherwise. Two that add alike have the same bits.
+func TestTensorCores(t *testing.T) {
+	state := func(precision, arch string) string {
+		c := train.Tiny()
+		c.Steps, c.Batch = 1, 1
+		require.NoError(t, c.Set("precision="+precision))
+		s := Spec{Config: c, Kept: Kept{Digest: true}, Checks: Checks{Strict: true}}
+		if arch != "" {
+			s.Plans = []string{"* k:mma(" + arch + ")", "*.experts.w?.dw rows:mma(" + arch + ")", "*.attention* p:mma(" + arch + ")"}
+		}
+		o, err := Run(s)
+		require.NoError(t, err, "%s %s", precision, arch)
+		require.NoError(t, o.Missed)
+		return o.Steps[0].State
+	}
+	for precision, archs := range map[string][]string{"fp32": {"", "ampere", "hopper"}, "bf16": {"", "ampere", "hopper"}, "fp16": {"", "ampere", "hopper"},
+		"fp8": {"", "ada", "blackwell"}, "mxfp8": {"", "blackwell"}, "nvfp4": {"", "blackwell"}} {
+		seen := map[string]string{}
+		for _, arch := range archs {
+			s := state(precision, arch)
+			require.Empty(t, seen[s], "%s %q", precision, arch)
+			seen[s] = arch
+		}
+		last := archs[len(archs)-1]
+		require.Equal(t, last, seen[state(precision, last)], "%s: repeated", precision)
+	}
+	require.Equal(t, state("bf16", "hopper"), state("bf16", "blackwell"))
+}

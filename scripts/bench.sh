@@ -13,6 +13,7 @@ go test ./device -run '^$' -bench 'Door/4_idle' -benchmem -count 3 | tee "$dir/d
 go test ./run -run '^$' -bench 'Step' -benchmem -count 3 -benchtime 2s | tee "$dir/step"
 go test ./run -run '^$' -bench '^BenchmarkRanks$' -benchtime 40x -count 3 | tee "$dir/ranks"
 go test ./run -run '^$' -bench 'EightRanks' -benchtime 3x -count 5 | tee "$dir/eight"
+go test ./run -run '^$' -bench 'TensorCores' -benchtime 10x -count 3 | tee "$dir/tensorcores"
 go test ./run -run '^$' -bench 'Replicas' -benchtime 2x -count 3 | tee "$dir/replicas"
 go test ./quant -run '^$' -cpu 1 -bench 'Quantise' -count 3 -benchtime 0.3s | tee "$dir/quantise"
 go test ./checkpoint -run '^$' -bench 'Save|Restore' -count 3 | tee "$dir/checkpoint"
@@ -45,6 +46,9 @@ ms() { awk -v v="$1" 'BEGIN { printf "%.1f ms", v / 1e6 }'; }
   echo "| eight ranks beside one on the same batch, preset small | $(median eight EightRanks eight/one) | of one rank's step |"
   echo "| eight ranks that send buckets during the backward | $(median replicas Replicas overlap/plain) | of eight that send them after it |"
   echo "| eight ranks with a replicated optimizer | $(median replicas Replicas replicated/plain) | of eight with a distributed one |"
+  for p in "fp32 hopper" "bf16 hopper" "fp16 hopper" "fp8 hopper" "mxfp8 blackwell" "nvfp4 blackwell"; do
+    echo "| a step of small in ${p% *}, its products on tensor cores of ${p#* } | $(median tensorcores TensorCores "${p% *}/plain") | of a step in fp32 without |"
+  done
   for n in 1 8 64 512 2432; do
     echo "| a step of one of $n ranks, preset pico | $(us "$(median ranks "Ranks/dp=$n" ns/rank-step)") | $(median ranks "Ranks/dp=$n" KiB/rank) KiB a rank |"
   done
