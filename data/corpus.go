@@ -71,8 +71,8 @@ func open(path string) (*Corpus, error) {
 	return openText(path)
 }
 
-// bytesMax bounds what is read into memory, which tokens of two bytes then need twice.
-const bytesMax = 1 << 31
+// bytesMax bounds what is read into memory, which tokens of two bytes then need twice. It keeps the place of every token within 32 bits.
+const bytesMax = 1<<31 - 1
 
 // readFile reads a regular file of bounded size.
 func readFile(path string) ([]byte, error) {

@@ -62,7 +62,7 @@ func TestOpenRefuses(t *testing.T) {
 		{write(t, "g.txt", []byte("é")), "", ""},
 		{folder + "/sub.bin", "sub.bin", "holds no text: must have text files that are not hidden"},
 		{folder + "/x.bin", "x.idx", "is a folder: must be a regular file"},
-		{big, "big.txt", "2147483649 bytes: must be at most 2147483648"},
+		{big, "big.txt", "2147483648 bytes: must be at most 2147483647"},
 		{os.DevNull, os.DevNull, "is a device or socket: must be a regular file"},
 		{odd, `new\nline"`, "is empty"},
 	} {

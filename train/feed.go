@@ -9,7 +9,7 @@ import (
 // feed is where a step's samples come from.
 type feed struct {
 	sampler *data.Sampler
-	batches map[place]*batch
+	batches map[laneOfPiece]*batch
 	window  int // microbatches of a rank in the step
 }
 
@@ -21,11 +21,11 @@ type batch struct {
 	starts          *device.Tensor // of documents; nil: they are no boundaries
 }
 
-// place is a lane of one of the rank's pieces.
-type place struct{ piece, lane int }
+// laneOfPiece is where a microbatch is under way.
+type laneOfPiece struct{ piece, lane int }
 
-// batchOf is the batch of a place.
-func (t *Trainer) batchOf(at place) *batch {
+// batchOf is the batch of a microbatch that is under way there.
+func (t *Trainer) batchOf(at laneOfPiece) *batch {
 	b := t.batches[at]
 	if b == nil {
 		whole := func() *device.Tensor { return device.NewTensor(lowp.INT32, t.Batch, t.Seq) }

@@ -59,7 +59,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	if c.indexed(canonical) {
 		w.Index(c.Seed)
 	}
-	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, weights: w, feed: feed{sampler: sampler, batches: map[place]*batch{}, window: c.Micro}}
+	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, weights: w, feed: feed{sampler: sampler, batches: map[laneOfPiece]*batch{}, window: c.Micro}}
 	if err := t.checkEpoch(); err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (t *Trainer) pipeline() {
 func (t *Trainer) forward(i, micro int) { t.forwardIn(i, micro, t.enter(i, micro)) }
 
 func (t *Trainer) forwardIn(i, micro, lane int) {
-	m, dev, b := t.pieces[i].lanes[lane], t.dev.Lane(lane), t.batchOf(place{i, lane})
+	m, dev, b := t.pieces[i].lanes[lane], t.dev.Lane(lane), t.batchOf(laneOfPiece{i, lane})
 	dev.At(t.step, micro, device.Fwd)
 	m.Sample, m.Starts = t.sample(micro), b.starts
 	switch {

@@ -2,7 +2,7 @@ package train
 
 import "fmt"
 
-// EpochEnds are the values of Config.EpochEnd besides the empty one.
+// epochEnds are the values of Config.EpochEnd besides the empty one.
 var epochEnds = []string{"continue", "partial"}
 
 // A step takes Batch·Micro samples on each data-parallel rank: its window. Where an epoch has fewer left it goes on with the next one, or, with

@@ -123,3 +123,18 @@ func TestAStepWithoutLabels(t *testing.T) {
 	require.Empty(t, r.NonFinite)
 	require.EqualValues(t, 0, tr.labels.all.I32()[0])
 }
+
+// A recomputation sees the boundaries that its forward saw.
+func TestRecomputedDocumentsAreTheSame(t *testing.T) {
+	metrics := func(recompute, reset bool) []Metric {
+		c := windows(2, 2)
+		c.Model.Pattern, c.Model.Recompute, c.EpochEnd = "M*E-", recompute, ""
+		c.Documents = data.Documents{ResetAttentionMask: reset, EODMaskLoss: true}
+		tr, err := begun(t, c, 16, parallel.Layout{DP: 1})
+		require.NoError(t, err)
+		tr.Step()
+		return tr.Step().Metrics
+	}
+	require.Equal(t, metrics(false, true), metrics(true, true))
+	require.NotEqual(t, metrics(false, true), metrics(false, false), "negative control")
+}
