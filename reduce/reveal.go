@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"firstbit/lowp"
@@ -13,13 +12,24 @@ import (
 // Summer adds values in an order of its own.
 type Summer func(x []float32) float32
 
+// Box is a Summer that may fail to answer, and may answer in fp64.
+type Box func(x []float32) (float64, error)
+
 // Revealed is what Reveal found out.
 type Revealed struct {
-	Tree     Tree
-	Class    string      // the order the tree is an instance of, "fused" with adders of more than two, or "other"
-	Calls    int         // evaluations of the black box
-	Verified bool        // random inputs give the tree's sum bit for bit
-	Fused    *FusedAdder // how more than two values are added at once; nil: they are not, or not as adders add
+	Tree     Tree            // Empty: the answers fit none
+	Class    string          // the order the tree is an instance of; "fused" with adders of many, an adder's name, "varies", "not a sum", or "other"
+	Detail   string          // more of the class: formats, bits that are kept
+	Calls    int             // questions about the tree
+	Checks   int             // questions of the replay, and about the class
+	Verified bool            // random inputs give the sum that Tree and Class say, bit for bit
+	Counter  *CounterExample // nil: nothing contradicts
+}
+
+// CounterExample is a question whose answer is not what the class says.
+type CounterExample struct {
+	X         []float32
+	Got, Want float64
 }
 
 // Probe is the pair of numbers Reveal asks with. Any sum of units is absorbed by the mask, and
@@ -42,44 +52,51 @@ func ProbeFor(acc lowp.Format) Probe {
 	return Probe{Mask: 0x1p100, Unit: 1, MaxLeaves: maxLeaves}
 }
 
-// ErrNotASum is returned when the answers fit no tree: the box is no sum of its
-// inputs, rounds partial sums to another format, or changes its order between calls.
-var ErrNotASum = errors.New("reveal: the answers fit no tree of additions: not a sum, another accumulate format, or an order that changes from call to call")
+// errNoTree is an answer that fits no tree.
+var errNoTree = errors.New("reveal: the answers fit no tree of additions")
 
-// Reveal recovers the tree by which sum adds n values whose partial sums are held in acc.
+// Reveal is RevealBox of what always answers, in fp32, and holds partial sums in acc.
+func Reveal(n int, sum Summer, acc lowp.Format) (Revealed, error) {
+	return RevealBox(n, func(x []float32) (float64, error) { return float64(sum(x)), nil }, Formats{Acc: acc})
+}
+
+// RevealBox recovers the tree by which a box adds n values whose partial sums are held in some formats.
 //
 // With +M at i, −M at j and units elsewhere, every unit that meets M before −M does is absorbed: what
 // is left counts the leaves outside the smallest subtree of both. The sizes of those subtrees
-// determine the tree, also where an adder takes more than two at once. It takes
-// n−1 calls for a chain from leaf 0, up to n(n−1)/2 for one that ends there.
+// determine the tree, also where an adder takes more than two at once. All leaves are compared with one of them that
+// is drawn at random, then the leaves of each subtree beside its path among themselves: about n·log₂n questions at most,
+// and 2n for a chain, wherever that begins.
 //
-// The tree is then replayed on random values of acc. For a fused adder that holds the box to
-// the alignment and rounding of Tree.Sum or of the tensor cores that add as it does, so one that rounds in a way of its own is revealed but not verified.
+// The tree is then replayed on random values of the accumulate format. Where it gives other bits, or there is none, what else the
+// box may be is tried: see models.
 //
-// Source: Xie, Gao & Hong 2024, "FPRev: Revealing the Order of Floating-Point Summation".
-func Reveal(n int, sum Summer, acc lowp.Format) (Revealed, error) {
-	p := ProbeFor(acc)
+// Errors: n out of range for the formats, and those of the box.
+// Source: Xie, Gao & Hong 2024, "FPRev: Revealing the Order of Floating-Point Summation", with a random leaf in place of the first.
+func RevealBox(n int, box Box, f Formats) (Revealed, error) {
+	p := ProbeFor(f.Acc)
 	if n < 1 || n > p.MaxLeaves {
-		return Revealed{}, fmt.Errorf("reveal: n = %d: must be from 1 to %d for sums held in %s", n, p.MaxLeaves, acc)
+		return Revealed{}, fmt.Errorf("reveal: n = %d: must be from 1 to %d for sums held in %s", n, p.MaxLeaves, f.Acc)
 	}
-	r := revealer{n: n, sum: sum, probe: p, x: make([]float32, n)}
+	r := revealer{n: n, box: box, probe: p, x: make([]float32, n), random: uint64(n)}
 	t, _, err := r.build(upTo(0, n, 1), n+1)
-	if err != nil {
+	if err != nil && !errors.Is(err, errNoTree) {
 		return Revealed{}, err
 	}
-	out := Revealed{Tree: t, Calls: r.calls, Class: classify(t, n), Verified: verify(t, n, sum, acc)}
-	if fused(t) {
-		out.recognise(n, sum)
+	if err != nil {
+		t = Empty
 	}
-	return out, nil
+	t = t.canonical()
+	return (&judge{n: n, box: box, formats: f, found: Revealed{Tree: t, Calls: r.calls}}).judged()
 }
 
 type revealer struct {
-	n     int
-	sum   Summer
-	probe Probe
-	x     []float32
-	calls int
+	n      int
+	box    Box
+	probe  Probe
+	x      []float32
+	random uint64
+	calls  int
 }
 
 // size is the number of leaves under the smallest subtree that holds both i and j.
@@ -87,18 +104,25 @@ func (r *revealer) size(i, j int) (int, error) {
 	for k := range r.x {
 		r.x[k] = r.probe.Unit
 	}
-	r.x[i], r.x[j] = r.probe.Mask, -r.probe.Mask
+	r.x[min(i, j)], r.x[max(i, j)] = r.probe.Mask, -r.probe.Mask
 	r.calls++
-	outside := float64(r.sum(r.x)) / float64(r.probe.Unit)
+	sum, err := r.box(r.x)
+	if err != nil {
+		return 0, err
+	}
+	outside := sum / float64(r.probe.Unit)
 	if outside != math.Trunc(outside) || outside < 0 || outside > float64(r.n-2) {
-		return 0, ErrNotASum
+		return 0, errNoTree
 	}
 	return r.n - int(outside), nil // fits: from 0 to n−2
 }
 
-// build is the kid of a node of parent leaves that holds leaves[0], and the leaves of its siblings:
-// those that meet leaves[0] only at that node.
+// build is the kid of a node of parent leaves that holds one of the leaves, drawn at random, and the leaves of its siblings:
+// those that meet it only at that node.
 func (r *revealer) build(leaves []int, parent int) (t Tree, siblings []int, err error) {
+	r.random += 0x9e3779b97f4a7c15
+	pivot := int(mix(r.random) % uint64(len(leaves)))
+	leaves[0], leaves[pivot] = leaves[pivot], leaves[0]
 	bySize := map[int][]int{}
 	var sizes []int
 	for _, j := range leaves[1:] {
@@ -107,7 +131,7 @@ func (r *revealer) build(leaves []int, parent int) (t Tree, siblings []int, err 
 		case err != nil:
 			return Tree{}, nil, err
 		case s > parent:
-			return Tree{}, nil, ErrNotASum
+			return Tree{}, nil, errNoTree
 		case s == parent:
 			siblings = append(siblings, j)
 			continue
@@ -119,10 +143,10 @@ func (r *revealer) build(leaves []int, parent int) (t Tree, siblings []int, err 
 	slices.Sort(sizes)
 	t = Tree{Leaf: leaves[0]}
 	have := 1
-	for _, s := range sizes { // from leaves[0] outwards, one node at a time
+	for _, s := range sizes { // from the leaf outwards, one node at a time
 		rest := bySize[s]
 		if have += len(rest); have != s {
-			return Tree{}, nil, ErrNotASum
+			return Tree{}, nil, errNoTree
 		}
 		kids := []Tree{t}
 		for len(rest) > 0 {
@@ -137,104 +161,9 @@ func (r *revealer) build(leaves []int, parent int) (t Tree, siblings []int, err 
 	return t, siblings, nil
 }
 
-// classify names the first order whose tree this is, of those the tree itself suggests:
-// blocks or slices as long as the chain that starts at leaf 0, lanes as many as its first stride, rings that start at
-// one of the two leaves that meet first.
-func classify(t Tree, n int) string {
-	if fused(t) {
-		return "fused"
-	}
-	c := t.canonical()
-	run, stride := firstChain(c)
-	names := []string{"seq", "reverse", "pairwise"}
-	if run > 1 {
-		names = append(names, fmt.Sprintf("blocked(%d)", run), fmt.Sprintf("splitk(%d)", (n+run-1)/run))
-	}
-	if stride > 1 && stride&(stride-1) == 0 {
-		names = append(names, fmt.Sprintf("lanes(%d)", stride))
-	}
-	names = append(names, collectives(c, n)...)
-	want := c.String()
-	for _, name := range names {
-		if MustOrder(name).Tree(n).canonical().String() == want {
-			return name
-		}
-	}
-	return "other"
-}
-
-// collectives names the orders of collectives that a tree may be. A symmetric one is a ring's.
-func collectives(t Tree, n int) []string {
-	deepest := t
-	for !deepest.isLeaf() && deepest.Depth() > 1 {
-		deepest = deeper(deepest)
-	}
-	names := []string{"nccltree(0)", "nccltree(1)"}
-	for _, leaf := range deepest.Leaves() {
-		names = append(names, fmt.Sprintf("ring(%d)", (leaf+n-1)%n))
-	}
-	return names
-}
-
-// deeper is the first of the deepest kids.
-func deeper(t Tree) Tree {
-	deepest := t.Kids[0]
-	for _, k := range t.Kids[1:] {
-		if k.Depth() > deepest.Depth() {
-			deepest = k
-		}
-	}
-	return deepest
-}
-
-// firstChain follows leaf 0 of a canonical tree outwards: how many leaves 0, 1, 2, … are added one
-// by one, and the leaf that leaf 0 meets first, 0 if it meets a sum.
-func firstChain(t Tree) (run, stride int) {
-	var path []Tree // from the root down to the node of leaf 0
-	for ; !t.isLeaf(); t = t.Kids[0] {
-		path = append(path, t)
-	}
-	run = 1
-	for i := len(path) - 1; i >= 0; i-- {
-		second := path[i].Kids[1]
-		if i == len(path)-1 && second.isLeaf() {
-			stride = second.Leaf
-		}
-		if !second.isLeaf() || second.Leaf != run {
-			break
-		}
-		run++
-	}
-	return run, stride
-}
-
-func fused(t Tree) bool {
-	if len(t.Kids) > 2 {
-		return true
-	}
-	for _, k := range t.Kids {
-		if fused(k) {
-			return true
-		}
-	}
-	return false
-}
-
-// verify replays random inputs of mixed sign and size.
-func verify(t Tree, n int, sum Summer, acc lowp.Format) bool {
-	x := make([]float32, n)
-	seed := uint64(n)
-	for range 8 {
-		for i := range x {
-			seed += 0x9e3779b97f4a7c15
-			h := (seed ^ seed>>30) * 0xbf58476d1ce4e5b9
-			h ^= h >> 27
-			v := float32(int64(h)>>40) * 0x1p-23
-			x[i] = acc.Round(v * float32(uint(1)<<(bits.Len8(uint8(h))%8)))
-		}
-		if math.Float32bits(sum(append([]float32(nil), x...))) != math.Float32bits(t.Sum(x, acc)) {
-			return false
-		}
-	}
-	return true
+// mix is the output of splitmix64 at a state.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
 }

@@ -90,11 +90,7 @@ func Permutation(seed uint64, n int) []int {
 	p := upTo(0, n, 1)
 	for i := n - 1; i > 0; i-- {
 		seed += 0x9e3779b97f4a7c15
-		h := seed
-		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-		h = (h ^ h>>27) * 0x94d049bb133111eb
-		h ^= h >> 31
-		j := int(h % uint64(i+1))
+		j := int(mix(seed) % uint64(i+1))
 		p[i], p[j] = p[j], p[i]
 	}
 	return p
