@@ -2,13 +2,16 @@ package experiments
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 
 	"firstbit/device"
 	"firstbit/lowp"
 	"firstbit/model"
 	"firstbit/moe"
 	"firstbit/nn"
+	"firstbit/parallel"
 	"firstbit/reduce"
 	"firstbit/spell"
 	"firstbit/ssm"
@@ -19,36 +22,46 @@ import (
 type revealable struct {
 	name      string // of the kernel
 	label     string // of the Call
-	reduction string // of the plan, whose accumulate format fits the probe
+	reduction string // of the plan, whose formats fit the probe
 	run       func(dev *device.Device, x []float32) float32
+	among     func(m parallel.Member, dev *device.Device, x *device.Tensor) *device.Tensor // of a collective, which adds what n ranks bring; run is nil
 }
 
 var revealables = []revealable{
-	{"matmul", "y", "k", func(dev *device.Device, x []float32) float32 {
+	{name: "matmul", label: "y", reduction: "k", run: func(dev *device.Device, x []float32) float32 {
 		return nn.Multiply(nn.NN, tensorOf(x, 1, len(x)), ones(len(x), 1)).Run(dev, "y").F32()[0]
 	}},
-	{"matmul.wgrad", "dw", "k", func(dev *device.Device, x []float32) float32 {
+	{name: "matmul.dgrad", label: "dx", reduction: "k", run: func(dev *device.Device, x []float32) float32 {
+		return nn.Multiply(nn.NT, tensorOf(x, 1, len(x)), ones(1, len(x))).Run(dev, "dx").F32()[0]
+	}},
+	{name: "matmul.wgrad", label: "dw", reduction: "k", run: func(dev *device.Device, x []float32) float32 {
 		return nn.Multiply(nn.TN, tensorOf(x, len(x), 1), ones(len(x), 1)).Run(dev, "dw").F32()[0]
 	}},
-	{"grouped_gemm.dprob", "w2.dx", "n", revealDProb},
-	{"embedding.bwd", "embed.dw", "tokens", func(dev *device.Device, x []float32) float32 {
+	{name: "grouped_gemm.dprob", label: "w2.dx", reduction: "n", run: revealDProb},
+	{name: "embedding.bwd", label: "embed.dw", reduction: "tokens", run: func(dev *device.Device, x []float32) float32 {
 		e := model.Embedding{W: nn.NewParam("w", lowp.FP32, true, 1, 1)}
 		e.Forward(dev, device.NewTensor(lowp.INT32, len(x)))
 		e.Backward(dev, tensorOf(x, len(x), 1))
 		return e.W.Grad.F32()[0]
 	}},
 	// the state after the last step: inside chunks by the plan, then chunk after chunk
-	{"ssd", "scan", "steps", func(dev *device.Device, x []float32) float32 {
+	{name: "ssd", label: "scan", reduction: "steps", run: func(dev *device.Device, x []float32) float32 {
 		n := len(x)
 		_, last := ssm.Scan(dev, &ssm.Sequence{X: tensorOf(x, n, 1), B: ones(n, 1), C: ones(n, 1), DT: ones(n, 1),
 			LA: device.NewTensor(lowp.FP32, n, 1), D: ones(1), Batch: 1, Groups: 1})
 		return last.F32()[0]
 	}},
-	{"rmsnorm.wgrad", "norm.dw", "rows", func(dev *device.Device, x []float32) float32 {
+	{name: "rmsnorm.wgrad", label: "norm.dw", reduction: "rows", run: func(dev *device.Device, x []float32) float32 {
 		n := model.RMSNorm{W: nn.NewParam("w", lowp.FP32, false, 1)} // ε = 0: rows of 1 have rstd 1
 		n.Forward(dev, ones(len(x), 1))
 		n.Backward(dev, tensorOf(x, len(x), 1))
 		return n.W.Grad.F32()[0]
+	}},
+	{name: "all_reduce", label: "y", reduction: "ranks", among: func(m parallel.Member, dev *device.Device, x *device.Tensor) *device.Tensor {
+		return m.AllReduce(dev, "y", x)
+	}},
+	{name: "reduce_scatter", label: "y", reduction: "ranks", among: func(m parallel.Member, dev *device.Device, x *device.Tensor) *device.Tensor {
+		return m.ReduceScatter(dev, "y", device.BufferOf("x", x))
 	}},
 }
 
@@ -89,56 +102,103 @@ func RevealNames() []string {
 	return names
 }
 
-// Reveal recovers the order in which a kernel adds n values, from its outputs alone. plan sets items
-// of the kernel's fixed plan. It returns the plan the kernel ran by.
-func Reveal(kernel, plan string, n int, s device.Schedule) (reduce.Revealed, reduce.Plan, error) {
-	var none reduce.Revealed
-	for _, r := range revealables {
-		if r.name != kernel {
-			continue
-		}
-		var policies []*tune.Policy
-		if plan != "" {
-			p, err := reduce.ParsePlan(plan)
-			if err == nil && p.Empty() {
-				err = fmt.Errorf("--plan %q: names nothing to choose", plan)
-			}
-			if err != nil {
-				return none, reduce.Plan{}, err
-			}
-			policies = append(policies, &tune.Policy{Glob: r.label, Plan: p, Where: tune.Everywhere(tune.EveryPhase)})
-		}
-		if n < 1 || n > maxReveal {
-			return none, reduce.Plan{}, fmt.Errorf("-n %d: must be from 1 to %d", n, maxReveal)
-		}
-		return r.reveal(policies, n, s)
-	}
-	return none, reduce.Plan{}, fmt.Errorf("kernel %q: %s", kernel, spell.OneOf(kernel, RevealNames()))
+// Revealing is what Reveal asks of a kernel.
+type Revealing struct {
+	Kernel   string
+	Plan     string // items of the kernel's fixed plan to set
+	N        int    // values, or ranks of a collective
+	Schedule device.Schedule
+
+	// Of a collective: the elements of its message, which of them is asked about, and the ranks of a node.
+	Elements, Element, Node int
 }
 
-const maxReveal = 1024 // the questions asked grow with n²
+const maxReveal = 1024 // values: a question runs the kernel
 
-func (r revealable) reveal(policies []*tune.Policy, n int, s device.Schedule) (reduce.Revealed, reduce.Plan, error) {
-	var plan reduce.Plan
-	tuner := tune.Tuner{Recipe: tune.Recipes[0], Policies: policies}
+// Reveal recovers the order in which a kernel adds, from its outputs alone. It returns the plan the kernel ran by.
+func Reveal(q Revealing) (found reduce.Revealed, plan reduce.Plan, err error) {
+	i := slices.IndexFunc(revealables, func(r revealable) bool { return r.name == q.Kernel })
+	if i < 0 {
+		return found, plan, fmt.Errorf("kernel %q: %s", q.Kernel, spell.OneOf(q.Kernel, RevealNames()))
+	}
+	r := revealables[i]
+	var policies []*tune.Policy
+	if q.Plan != "" {
+		p, err := reduce.ParsePlan(q.Plan)
+		if err == nil && p.Empty() {
+			err = fmt.Errorf("--plan %q: names nothing to choose", q.Plan)
+		}
+		if err != nil {
+			return found, plan, err
+		}
+		policies = append(policies, &tune.Policy{Glob: r.label, Plan: p, Where: tune.Everywhere(tune.EveryPhase)})
+	}
+	if q.N < 1 || q.N > maxReveal {
+		return found, plan, fmt.Errorf("-n %d: must be from 1 to %d", q.N, maxReveal)
+	}
+	if r.run == nil {
+		if q.N < 2 {
+			return found, plan, errors.New("-n 1: a collective adds over 2 ranks or more")
+		}
+		if q.Elements < 1 || q.Element < 0 || q.Element >= q.Elements || q.Node < 1 {
+			return found, plan, fmt.Errorf("--element %d of --elements %d over nodes of --node %d: must be an element of the message, and a rank or more", q.Element, q.Elements, q.Node)
+		}
+	}
+	return r.reveal(q, policies)
+}
+
+func (r revealable) reveal(q Revealing, policies []*tune.Policy) (found reduce.Revealed, plan reduce.Plan, err error) {
 	watch := func(next device.Runner) device.Runner {
 		return func(c *device.Call) {
-			if c.Label == r.label {
+			if c.Label == r.label && c.ID.At.DP == 0 {
 				plan = c.Plan
 			}
 			next(c)
 		}
 	}
-	var dev *device.Device
-	sum := func(x []float32) float32 { // a device of its own: the same ID each time, so the same arrival
-		dev = device.New(device.Options{Schedule: s}, tuner.Middleware, watch)
+	ask := func(x []float32) (float64, error) { // a device of its own: the same ID each time, so the same arrival
+		if r.run == nil {
+			return r.collective(q, policies, watch, x)
+		}
+		tuner := tune.Tuner{Recipe: tune.Recipes[0], Policies: policies}
+		dev := device.New(device.Options{Schedule: q.Schedule}, tuner.Middleware, watch)
 		dev.At(1, 0, device.Bwd)
-		return r.run(dev, x)
+		sum := r.run(dev, x)
+		return float64(sum), cmp.Or(tuner.Err(), dev.Err())
 	}
-	sum(make([]float32, n))
-	if err := cmp.Or(tuner.Err(), dev.Err()); err != nil {
-		return reduce.Revealed{}, plan, err
+	if _, err := ask(make([]float32, q.N)); err != nil {
+		return found, plan, err
 	}
-	out, err := reduce.Reveal(n, sum, plan.Reduction(r.reduction).Acc)
-	return out, plan, err
+	found, err = reduce.RevealBox(q.N, ask, plan.Reduction(r.reduction).Formats)
+	return found, plan, err
+}
+
+// collective is the element asked about of a message of which every element is what the rank brings.
+func (r revealable) collective(q Revealing, policies []*tune.Policy, watch device.Middleware, x []float32) (float64, error) {
+	w := parallel.NewWorld(parallel.Layout{DP: q.N}, q.Node)
+	owner, at := 0, q.Element
+	if r.name == "reduce_scatter" {
+		per := (q.Elements + q.N - 1) / q.N
+		owner, at = q.Element/per, q.Element%per
+	}
+	sum := float32(0)
+	err := w.Run(func(rank parallel.Rank) error {
+		tuner := tune.Tuner{Rank: rank.Index, Recipe: tune.Recipes[0], Policies: policies}
+		middleware := []device.Middleware{tuner.Middleware}
+		if rank.Index == 0 {
+			middleware = append(middleware, watch)
+		}
+		dev := device.New(device.Options{Rank: rank.Index, At: w.At(rank.Index), Schedule: q.Schedule}, middleware...)
+		dev.At(1, 0, device.Opt)
+		message := device.NewTensor(lowp.FP32, q.Elements)
+		for i := range message.F32() {
+			message.F32()[i] = x[rank.Index]
+		}
+		y := r.among(rank.DP(), dev, message)
+		if rank.Index == owner {
+			sum = y.F32()[at]
+		}
+		return cmp.Or(tuner.Err(), dev.Err())
+	})
+	return float64(sum), err
 }

@@ -113,10 +113,16 @@ func divided(t Tree, stride int) Tree {
 
 // collectives names the orders of collectives that a tree may be. A symmetric one is a ring's.
 func collectives(t Tree, n int) []string {
-	names := []string{"nccltree(0)", "nccltree(1)"}
+	var names []string
 	_, deepest := deepest(t)
 	for _, leaf := range deepest.Leaves() {
 		names = append(names, fmt.Sprintf("ring(%d)", (leaf+n-1)%n))
+	}
+	names = append(names, "nccltree(0)", "nccltree(1)")
+	for _, node := range []int{2, 4, 8, 16} {
+		if node < n {
+			names = append(names, fmt.Sprintf("nccltree(0,%d)", node), fmt.Sprintf("nccltree(1,%d)", node))
+		}
 	}
 	return names
 }

@@ -13,6 +13,7 @@ type judge struct {
 	n       int
 	box     Box
 	formats Formats
+	half    bool // values are brought to fp16
 	found   Revealed
 	asked   []answer
 }
@@ -31,13 +32,18 @@ func (j *judge) judged() (Revealed, error) {
 	if err := j.ask(j.random); err != nil {
 		return Revealed{}, err
 	}
-	t := j.found.Tree
-	if !t.isEmpty() && j.holds(func(x []float32) float64 { return float64(t.SumIn(x, j.formats)) }) {
-		j.found.Class, j.found.Verified = classify(t, j.n), true
-		if j.found.Class == classFused {
-			return j.found, j.fused()
+	if t := j.found.Tree; !t.isEmpty() {
+		j.found.Class = classify(t, j.n)
+		if j.expected(t) {
+			if j.found.Verified = true; j.found.Class == classFused {
+				a, ok, err := j.adder(t)
+				if ok {
+					j.found.Fused = &a
+				}
+				return j.found, err
+			}
+			return j.found, nil
 		}
-		return j.found, nil
 	}
 	if varies, err := j.varies(); varies || err != nil {
 		return j.found, err
@@ -51,7 +57,7 @@ func (j *judge) judged() (Revealed, error) {
 	}
 	for _, m := range models {
 		if j.holds(m.sum) {
-			j.found.Class, j.found.Detail, j.found.Verified = m.class, m.detail, true
+			j.found.Class, j.found.Detail, j.found.Fused, j.found.Verified = m.class, m.detail, m.fused, true
 			if m.tree != nil {
 				j.found.Tree = *m.tree
 			}
@@ -59,6 +65,17 @@ func (j *judge) judged() (Revealed, error) {
 		}
 	}
 	return j.found, j.noSum()
+}
+
+// expected tells whether the tree in the formats that were expected gives the answers. Where sums are stored or sent narrower it is the class
+// that says which; what all are to have is sent, too.
+func (j *judge) expected(t Tree) bool {
+	if o, err := ParseOrder(j.found.Class); err == nil && !j.formats.uniform() {
+		t = o.Tree(j.n)
+	}
+	sum := func(x []float32) float32 { return t.SumIn(x, j.formats) }
+	return j.holds(func(x []float32) float64 { return float64(sum(x)) }) ||
+		j.formats.Wire != lowp.FP32 && j.holds(func(x []float32) float64 { return float64(j.formats.Wire.Round(sum(x))) })
 }
 
 // question is one more call, which is counted.
@@ -112,10 +129,10 @@ func (j *judge) cancelling(seed uint64) []float32 {
 	x := j.random(seed)
 	large, huge := float32(0x1p30), float32(0x1p60)
 	switch {
-	case j.formats.Acc == lowp.FP16:
+	case j.half:
 		large, huge = 4, 0x1p14
 		for i := range x {
-			x[i] = j.formats.Acc.Round(x[i] * 0x1p-9)
+			x[i] = lowp.FP16.Round(x[i] * 0x1p-9)
 		}
 	case j.found.Tree.isEmpty(): // fp64, too, loses what is so far apart
 		large, huge = 0x1p60, 0x1p120

@@ -1,7 +1,6 @@
 package reduce
 
 import (
-	"fmt"
 	"math"
 
 	"firstbit/lowp"
@@ -10,7 +9,8 @@ import (
 // model is something that a box may be.
 type model struct {
 	class, detail string
-	tree          *Tree // nil: the one that was found
+	tree          *Tree       // nil: the one that was found
+	fused         *FusedAdder // nil: no node is one
 	sum           func(x []float32) float64
 }
 
@@ -24,7 +24,10 @@ func (j *judge) models() ([]model, error) {
 	var out []model
 	adders := []Adder{Exact, Neumaier}
 	if !t.isEmpty() {
-		out = append(out, inFormats(classify(t, j.n), &t)...)
+		out = append(out, inFormats(j.found.Class, &t)...)
+		for _, v := range valued {
+			out = append(out, model{class: j.found.Class, detail: v.name + ", partial sums in fp32, rounded to " + v.to.String() + " once", tree: &t, sum: func(x []float32) float64 { return float64(v.to.Round(t.Sum(v.of(x), lowp.FP32))) }})
+		}
 		adders = []Adder{Binned, Kahan}
 	}
 	for _, by := range adders {
@@ -42,24 +45,64 @@ func (j *judge) models() ([]model, error) {
 	if !fused(t) {
 		return out, nil
 	}
-	adder, err := j.adder(t)
-	if err == nil && adder != nil {
-		out = append(out, model{class: classFused, detail: adder.String(), sum: func(x []float32) float64 { return float64(adder.sum(t, x)) }})
+	adder, ok, err := j.adder(t)
+	if err != nil || !ok {
+		return out, err
 	}
-	return out, err
+	out = append(out, model{class: classFused, fused: &adder, sum: func(x []float32) float64 { return float64(adder.sumOf(t, x)) }})
+	for _, v := range valued {
+		for _, to := range []lowp.Format{lowp.FP32, v.to} {
+			out = append(out, model{class: classFused, detail: v.name, fused: &adder, sum: func(x []float32) float64 { return float64(to.Round(adder.sumOf(t, v.of(x)))) }})
+		}
+	}
+	return out, nil
+}
+
+// adder asks how nodes of more than two add; not ok: otherwise than an adder can.
+func (j *judge) adder(t Tree) (a FusedAdder, ok bool, err error) {
+	a, ok = ProbeFused(t, j.n, func(x []float32) float32 {
+		got, failed := j.question(x)
+		if failed != nil {
+			err = failed
+		}
+		return float32(got)
+	})
+	return a, ok, err
+}
+
+// valued are the formats to which a box may bring the values before it adds, with that of its sum.
+var valued = []struct {
+	name string
+	to   lowp.Format
+	of   func(x []float32) []float32
+}{
+	{"values in bf16", lowp.BF16, func(x []float32) []float32 { return each(x, lowp.BF16.Round) }},
+	{"values in fp16", lowp.FP16, func(x []float32) []float32 { return each(x, lowp.FP16.Round) }},
+	{"values cut to tf32", lowp.FP32, func(x []float32) []float32 { return each(x, tf32) }},
+}
+
+// tf32 is a value cut to 10 bits of fraction.
+func tf32(v float32) float32 { return math.Float32frombits(math.Float32bits(v) &^ (1<<13 - 1)) }
+
+func each(x []float32, do func(float32) float32) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = do(v)
+	}
+	return y
 }
 
 // inFormats is a tree whose partial sums are held in each format, or in fp64 and rounded once, or in fp64 altogether.
 func inFormats(class string, t *Tree) []model {
 	var out []model
 	for _, acc := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16} {
-		out = append(out, model{class, "partial sums in " + acc.String(), t, func(x []float32) float64 { return float64(t.Sum(x, acc)) }})
+		out = append(out, model{class: class, detail: "partial sums in " + acc.String(), tree: t, sum: func(x []float32) float64 { return float64(t.Sum(x, acc)) }})
 	}
 	wide := func(x []float32) float64 { return t.wide(x) }
 	for _, to := range []lowp.Format{lowp.FP32, lowp.BF16, lowp.FP16} {
-		out = append(out, model{class, "partial sums in fp64, rounded to " + to.String() + " once", t, func(x []float32) float64 { return float64(roundedTo(wide(x), to)) }})
+		out = append(out, model{class: class, detail: "partial sums in fp64, rounded to " + to.String() + " once", tree: t, sum: func(x []float32) float64 { return float64(roundedTo(wide(x), to)) }})
 	}
-	return append(out, model{class, "partial sums in fp64", t, wide})
+	return append(out, model{class: class, detail: "partial sums in fp64", tree: t, sum: wide})
 }
 
 func roundedTo(v float64, to lowp.Format) float32 {
@@ -79,126 +122,4 @@ func (t Tree) wide(x []float32) float64 {
 		parts[i] = k.wide(x)
 	}
 	return AddBy(t.By, parts, lowp.FP32)
-}
-
-// aligned is how a fused adder does with its addends: they are aligned to the largest, and what lies further down than so many bits below its
-// leading one is cut off or rounded; the sum is rounded to nearest or cut.
-type aligned struct {
-	addends   int
-	bits      int
-	nearest   bool // addends are rounded, not cut
-	truncated bool // the sum is cut, not rounded
-	exact     bool // no bit is lost: the accumulator is wide
-}
-
-// String is what Revealed says of it.
-func (a aligned) String() string {
-	in, out := "cut", "rounded to nearest"
-	if a.nearest {
-		in = "rounded"
-	}
-	if a.truncated {
-		out = "cut"
-	}
-	if a.exact {
-		return fmt.Sprintf("%d addends fuse in a wide accumulator, the sum is %s", a.addends, out)
-	}
-	return fmt.Sprintf("%d addends fuse, %s to %d bits below the largest one's leading bit, the sum is %s", a.addends, in, a.bits, out)
-}
-
-// mostAligned is the number of bits from which on an accumulator counts as wide.
-const mostAligned = 40
-
-// adder finds out how the deepest node of many leaves adds; nil: as nothing here.
-func (j *judge) adder(t Tree) (*aligned, error) {
-	node, ok := fusedLeaves(t)
-	if !ok {
-		return nil, nil
-	}
-	x := make([]float32, j.n)
-	ask := func(a, b, c float32) (float64, error) {
-		clear(x)
-		x[node[0]], x[node[1]], x[node[2]] = a, b, c
-		return j.question(x)
-	}
-	a := &aligned{addends: len(node), exact: true}
-	for kept := 1; kept <= mostAligned && a.exact; kept++ {
-		// 1 − 1 leaves what is kept of 2^−kept.
-		got, err := ask(1, -1, float32(math.Exp2(float64(-kept))))
-		if err != nil {
-			return nil, err
-		}
-		if got == 0 {
-			a.bits, a.exact = kept-1, false
-		}
-	}
-	got, err := ask(1, -1, float32(math.Ldexp(1.5, -a.bits)))
-	if err != nil {
-		return nil, err
-	}
-	a.nearest = !a.exact && got == math.Ldexp(2, -a.bits)
-	if got, err = ask(1+0x1p-23, 0, 0x1p-24); err != nil { // a tie above an odd number
-		return nil, err
-	}
-	a.truncated = got == 1+0x1p-23 && (a.exact || a.bits >= fusedBits)
-	return a, nil
-}
-
-// fusedLeaves are the leaves of a node of three of them or more.
-func fusedLeaves(t Tree) (leaves []int, ok bool) {
-	for _, k := range t.Kids {
-		if leaves, ok = fusedLeaves(k); ok {
-			return leaves, true
-		}
-	}
-	for _, k := range t.Kids {
-		if k.isLeaf() {
-			leaves = append(leaves, k.Leaf)
-		}
-	}
-	return leaves, len(leaves) > 2
-}
-
-// sum is the sum by a tree whose nodes of many add so.
-func (a aligned) sum(t Tree, x []float32) float32 {
-	if t.isLeaf() {
-		return x[t.Leaf]
-	}
-	parts := make([]float32, len(t.Kids))
-	for i, k := range t.Kids {
-		parts[i] = a.sum(k, x)
-	}
-	switch {
-	case len(parts) == 2:
-		return parts[0] + parts[1]
-	case a.exact && !a.truncated:
-		return AddBy(Exact, parts, lowp.FP32)
-	}
-	cut := math.Trunc
-	if a.nearest {
-		cut = math.RoundToEven
-	}
-	sum := alignedSum(parts, a.bits, cut)
-	if a.truncated {
-		return towardsZero(sum)
-	}
-	return roundOnce(sum, lowp.FP32)
-}
-
-// towardsZero is a float64 cut to fp32.
-func towardsZero(v float64) float32 {
-	f := float32(v)
-	if math.Abs(float64(f)) > math.Abs(v) {
-		return math.Nextafter32(f, 0)
-	}
-	return f
-}
-
-// fused says of a fused adder that behaves as that of a Tree what it does.
-func (j *judge) fused() error {
-	a, err := j.adder(j.found.Tree)
-	if err == nil && a != nil {
-		j.found.Detail = a.String()
-	}
-	return err
 }

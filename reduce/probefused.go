@@ -3,7 +3,6 @@ package reduce
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"strings"
 
 	"firstbit/lowp"
@@ -21,6 +20,9 @@ type FusedAdder struct {
 
 // String says it in a sentence without a verb.
 func (a FusedAdder) String() string {
+	if a.wide() {
+		return fmt.Sprintf("%d values at once in a wide accumulator, with %d bits below the largest or more, the result rounded %s", a.Addends, a.Bits, a.Result)
+	}
 	s := fmt.Sprintf("%d values at once besides the sum so far, each with %d bits below the largest, rounded %s; the result with %d fraction bits, rounded %s",
 		a.Addends, a.Bits, a.Aligned, a.Kept, a.Result)
 	if len(a.Like) > 0 {
@@ -107,36 +109,47 @@ func tensorCores(a FusedAdder) (like []string) {
 	return like
 }
 
-// recognise finds out how the box adds more than two values at once, and verifies it by the tensor cores that do.
-func (r *Revealed) recognise(n int, sum Summer) {
-	a, ok := ProbeFused(r.Tree, n, sum)
-	if !ok {
-		return
-	}
-	r.Fused = &a
+// sumOf is the sum by a tree whose nodes of many add as the adder does: as the tensor cores that add so, if there are some.
+func (a FusedAdder) sumOf(t Tree, x []float32) float32 {
 	for _, m := range lowp.MMAs() {
 		if len(a.Like) > 0 && a.Like[0] == m.Arch+" "+m.Input {
-			r.Verified = verifyFused(r.Tree, n, sum, m)
+			return t.fusedBy(x, m)
 		}
 	}
+	return a.plain(t, x)
 }
 
-// verifyFused replays random values of the operands' format by the tree's fused sums.
-func verifyFused(t Tree, n int, sum Summer, m *lowp.MMA) bool {
-	x, seed := make([]float32, n), uint64(n)
-	for range 8 {
-		for i := range x {
-			seed = seed*6364136223846793005 + 1442695040888963407
-			v := float32(int64(seed)>>56) * 0x1p-6 // seven bits and a sign, as bf16 has
-			x[i] = v * float32(uint(1)<<(bits.RotateLeft64(seed, 17)%8))
-		}
-		want := t.fusedBy(x, m)
-		if math.Float32bits(sum(append([]float32(nil), x...))) != math.Float32bits(want) {
-			return false
-		}
+// plain is sumOf by the definition of alignment, for results of fp32.
+func (a FusedAdder) plain(t Tree, x []float32) float32 {
+	if t.isLeaf() {
+		return x[t.Leaf]
 	}
-	return true
+	parts := make([]float32, len(t.Kids))
+	for i, k := range t.Kids {
+		parts[i] = a.plain(k, x)
+	}
+	if len(parts) == 2 {
+		return parts[0] + parts[1]
+	}
+	if a.wide() {
+		return AddBy(Exact, parts, lowp.FP32)
+	}
+	sum := alignedSum(parts, a.Bits, map[string]func(float64) float64{"toward zero": math.Trunc, "to nearest": math.RoundToEven, "down": math.Floor}[a.Aligned])
+	f := float32(sum)
+	switch {
+	case a.Result == "toward zero" && math.Abs(float64(f)) > math.Abs(sum):
+		return math.Nextafter32(f, 0)
+	case a.Result == "down" && float64(f) > sum:
+		return math.Nextafter32(f, float32(math.Inf(-1)))
+	}
+	return f
 }
+
+// wide tells whether the adder loses no bit of values that are not very far apart.
+func (a FusedAdder) wide() bool { return a.Bits >= exactBits }
+
+// exactBits is the number of bits up to which alignedSum is exact.
+const exactBits = 40
 
 // fusedBy is the sum by m's: of a node the leaves are products with one, and another kid is the accumulator. Two sums meet in fp32.
 func (t Tree) fusedBy(x []float32, m *lowp.MMA) float32 {

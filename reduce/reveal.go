@@ -24,6 +24,7 @@ type Revealed struct {
 	Checks   int             // questions of the replay, and about the class
 	Verified bool            // random inputs give the sum that Tree and Class say, bit for bit
 	Counter  *CounterExample // nil: nothing contradicts
+	Fused    *FusedAdder     // how more than two values are added at once; nil: they are not, or not as adders add
 }
 
 // CounterExample is a question whose answer is not what the class says.
@@ -52,8 +53,11 @@ func ProbeFor(acc lowp.Format) Probe {
 	return Probe{Mask: 0x1p100, Unit: 1, MaxLeaves: maxLeaves}
 }
 
-// errNoTree is an answer that fits no tree.
-var errNoTree = errors.New("reveal: the answers fit no tree of additions")
+// What an answer may be that fits no tree.
+var (
+	errNoTree   = errors.New("reveal: the answers fit no tree of additions")
+	errOverflow = errors.New("reveal: the mask overflows")
+)
 
 // Reveal is RevealBox of what always answers, in fp32, and holds partial sums in acc.
 func Reveal(n int, sum Summer, acc lowp.Format) (Revealed, error) {
@@ -80,14 +84,18 @@ func RevealBox(n int, box Box, f Formats) (Revealed, error) {
 	}
 	r := revealer{n: n, box: box, probe: p, x: make([]float32, n), random: uint64(n)}
 	t, _, err := r.build(upTo(0, n, 1), n+1)
-	if err != nil && !errors.Is(err, errNoTree) {
+	if half := ProbeFor(lowp.FP16); errors.Is(err, errOverflow) && n <= half.MaxLeaves { // the box brings values to fp16
+		r.probe = half
+		t, _, err = r.build(upTo(0, n, 1), n+1)
+	}
+	switch {
+	case errors.Is(err, errNoTree), errors.Is(err, errOverflow):
+		t = Empty
+	case err != nil:
 		return Revealed{}, err
 	}
-	if err != nil {
-		t = Empty
-	}
 	t = t.canonical()
-	return (&judge{n: n, box: box, formats: f, found: Revealed{Tree: t, Calls: r.calls}}).judged()
+	return (&judge{n: n, box: box, formats: f, half: r.probe.Mask < p.Mask || f.Acc == lowp.FP16, found: Revealed{Tree: t, Calls: r.calls}}).judged()
 }
 
 type revealer struct {
@@ -111,6 +119,9 @@ func (r *revealer) size(i, j int) (int, error) {
 		return 0, err
 	}
 	outside := sum / float64(r.probe.Unit)
+	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return 0, errOverflow
+	}
 	if outside != math.Trunc(outside) || outside < 0 || outside > float64(r.n-2) {
 		return 0, errNoTree
 	}

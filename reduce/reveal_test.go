@@ -256,7 +256,7 @@ func TestRevealSaysWhatItIs(t *testing.T) {
 		tree := o.Tree(n)
 		return func(x []float32) float64 { return tree.wide(x) }
 	}
-	node := aligned{bits: 25, truncated: true}
+	node := FusedAdder{Bits: 26, Aligned: "toward zero", Result: "toward zero"}
 	chain := Node(Tree{Leaf: 0}, Tree{Leaf: 1}, Tree{Leaf: 2}, Tree{Leaf: 3})
 	for at := 4; at < n; at += 4 {
 		chain = Node(chain, Tree{Leaf: at}, Tree{Leaf: at + 1}, Tree{Leaf: at + 2}, Tree{Leaf: at + 3})
@@ -275,8 +275,8 @@ func TestRevealSaysWhatItIs(t *testing.T) {
 		"kahan":                             {by(MustOrder("kahan"), lowp.FP32), "kahan", "partial sums in fp32"},
 		"neumaier":                          {by(MustOrder("neumaier"), lowp.FP32), "neumaier", "partial sums in fp32"},
 		"neumaier in fp64, as Python's sum": {wide(MustOrder("neumaier")), "neumaier", "partial sums in fp64"},
-		"a tensor core":                     {func(x []float32) float64 { return float64(node.sum(chain, x)) }, "fused", "4 addends fuse, cut to 25 bits below the largest one's leading bit, the sum is cut"},
-		"fused":                             {func(x []float32) float64 { return float64(chain.Sum(x, lowp.FP32)) }, "fused", "4 addends fuse, cut to 24 bits below the largest one's leading bit, the sum is rounded to nearest"},
+		"a tensor core":                     {func(x []float32) float64 { return float64(node.plain(chain, x)) }, "fused", "4 values at once besides the sum so far, each with 26 bits below the largest, rounded toward zero; the result with 23 fraction bits, rounded toward zero"},
+		"fused":                             {func(x []float32) float64 { return float64(chain.Sum(x, lowp.FP32)) }, "fused", "4 values at once besides the sum so far, each with 24 bits below the largest, rounded toward zero; the result with 23 fraction bits, rounded to nearest"},
 		"in a wide accumulator": {func(x []float32) float64 {
 			var kept []float32
 			for _, v := range x {
@@ -285,7 +285,7 @@ func TestRevealSaysWhatItIs(t *testing.T) {
 				}
 			}
 			return float64(AddBy(Exact, kept, lowp.FP32))
-		}, "fused", "24 addends fuse in a wide accumulator, the sum is rounded to nearest"},
+		}, "fused", "24 values at once in a wide accumulator, with 60 bits below the largest or more, the result rounded to nearest"},
 		"another order each time": {func(x []float32) float64 {
 			calls++
 			return by(MustOrder(fmt.Sprintf("perm(%d)", calls)), lowp.FP32)(x)
@@ -302,8 +302,12 @@ func TestRevealSaysWhatItIs(t *testing.T) {
 	} {
 		got := reveal(c.sum)
 		require.Equal(t, c.class, got.Class, "%s: %+v", name, got)
+		detail := got.Detail
+		if got.Fused != nil {
+			detail += got.Fused.String()
+		}
 		if c.detail != "" {
-			require.Equal(t, c.detail, got.Detail, name)
+			require.Equal(t, c.detail, detail, name)
 		}
 		fine := got.Class != "varies" && got.Class != "not a sum" && got.Class != "other"
 		require.Equal(t, fine, got.Verified, name)
