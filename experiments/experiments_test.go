@@ -114,6 +114,6 @@ func TestWrongClaimsAreCaught(t *testing.T) {
 func TestSpecRefusesWhatCannotRun(t *testing.T) {
 	_, err := run.Run(run.Spec{Config: auxLossAtomics.Config(), Recipe: "slow"})
 	require.ErrorContains(t, err, "must be one of fixed, fast")
-	_, _, err = Reveal("matmul", "k:seq", 0, device.Schedule{})
+	_, _, err = Reveal(Revealing{Kernel: "matmul", Plan: "k:seq"})
 	require.ErrorContains(t, err, "must be from 1")
 }
