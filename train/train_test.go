@@ -222,9 +222,9 @@ func TestEveryStateThatIsNotFiniteIsSeen(t *testing.T) {
 
 // The names of metrics are known before a step has any.
 func TestMetricNames(t *testing.T) {
-	for _, pattern := range []string{"*-", "*E", "-/*", "-/*E", "E-/*E"} {
+	for i, pattern := range []string{"*-", "*E", "-/*", "-/*E", "E-/*E"} {
 		c := Pico()
-		c.Model.Pattern = pattern
+		c.Model.Pattern, c.Precision = pattern, []string{"fp32", "fp16"}[i%2]
 		run, err := newRun(c, device.New(device.Options{}))
 		require.NoError(t, err)
 		var names []string
