@@ -11,7 +11,7 @@ var replicaNorm = &Cause{
 		Diagnose: "one trace alone shows it: the sum of squares read the same on all replicas, and wrote other bits on one",
 		Cure:     "a fixed tree on every replica; a norm that one of them computes for all",
 		Source:   "DistributedDataParallel: replicas clip and step by themselves, and are never compared",
-		Layouts:  []string{"dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2"},
+		Layouts:  []string{"dp=2", "dp=4", "dp=2,pp=2"},
 	},
 	Found:  Found{Root: "grad_norm.bucket.*", Class: "arrival"},
 	config: replicated,
