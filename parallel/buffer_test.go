@@ -58,6 +58,9 @@ func TestMessageOfManyTensors(t *testing.T) {
 				want := r.DP().ReduceScatter(dev, "one", alone(one))
 				require.Equal(t, bitsOf(want), bitsOf(r.DP().ReduceScatter(dev, "many", b)))
 				require.Equal(t, bitsOf(want), bitsOf(r.DP().StartReduceScatter(dev, "pending", b).Wait()))
+				sum := r.DP().AllReduce(dev, "one.sum", one)
+				require.Equal(t, bitsOf(sum), bitsOf(r.DP().AllReduceParts(dev, "many.sum", b)))
+				require.Equal(t, bitsOf(sum), bitsOf(r.DP().StartAllReduceParts(dev, "pending.sum", b).Wait()))
 
 				// every rank has its own part of the sum where it lies in the whole, and the rest is to come
 				whole := gather(r.DP(), dev, "whole", want, n)
