@@ -95,14 +95,14 @@ func TestPairBeginsAnewWhereItMust(t *testing.T) {
 		t.Skip("nothing here is concurrent that other tests are not")
 	}
 	p := pairOf(t, func(side int, s *Spec) {
-		if side == 1 {
-			s.Faults = []string{"alias@layers.1.attn.wq with=layers.1.attn.wk step=1-"}
+		if side == 1 { // what it wrote in step 3 stays
+			s.Faults = []string{"drop@layers.1.attn.wq step=4"}
 		}
 	})
 	r, err := diff.Localize(p.Trace, nil)
 	require.NoError(t, err)
 	require.Zero(t, p.from)
-	require.Equal(t, "memory", r.First.Verdict)
+	require.Equal(t, []any{"origin", "layers.1.attn.wq", 4}, []any{r.First.Verdict, r.First.Path(), r.First.Iteration})
 
 	same := pairOf(t, func(int, *Spec) {})
 	r, err = diff.Localize(same.Trace, nil)
