@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"path/filepath"
 	"testing"
 
@@ -22,12 +23,14 @@ func TestWatch(t *testing.T) {
 	_, err := Run(recorded)
 	require.NoError(t, err)
 	tr := opened(t, recorded.Trace.Dir)
-	const forever = 1 << 20
-	metric := spec(forever, "flip@losses.0 step=3 elem=0 bit=3") // which nothing is computed from
+	const more = 10
+	metric := spec(more, "flip@losses.0 step=3 elem=0 bit=3") // which nothing is computed from
 	state := spec(4, "flip@optim.embed.w step=4 phase=opt elem=5 bit=2")
 	for want, s := range map[int]Spec{0: spec(4), 3: metric, 4: state} {
+		s.Trace = trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: trace.Metrics}
 		parts, err := Watch(s, tr)
 		require.NoError(t, err)
 		require.Equal(t, want, parts)
+		require.Equal(t, cmp.Or(want, s.Config.Steps), *opened(t, s.Trace.Dir).Run.Last)
 	}
 }
