@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"firstbit/device"
 	"firstbit/run"
 	"firstbit/train"
 )

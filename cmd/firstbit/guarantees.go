@@ -20,18 +20,31 @@ func layoutsFlag(c *cobra.Command, to *[]string, what string, all []string) {
 func repeats() verification {
 	var f configFlags
 	var recipe string
-	var texts []string
+	var texts, plans, faults []string
+	var schedules int
+	var deterministic bool
 	var specs []run.Spec
 	return verification{
 		name: "repeat",
 		long: "Two runs from one state are identical: a run and, under another schedule, the same again have the same metrics and the same\n" +
-			"state on every rank, after every step. The second ends with the first step that differs.",
-		example: "  firstbit verify repeat\n  firstbit verify repeat --preset pico --layout dp=2432 --steps 3\n  firstbit verify repeat --recipe fast",
+			"state on every rank, after every step, also with plans and faults of one's own, and under more schedules. It ends with the first step that differs.",
+		example: "  firstbit verify repeat\n  firstbit verify repeat --preset pico --layout dp=2432 --steps 3\n  firstbit verify repeat --recipe fast\n" +
+			"  firstbit verify repeat --layout dp=8 --preset pico --plan 'grads.bucket.* ranks:tree((((0 1) (2 3)) ((4 5) (6 7))))' --schedules 5",
 		flags: func(c *cobra.Command) {
 			f.add(c)
 			c.Flags().StringVar(&recipe, "recipe", tune.Recipes[0], "`RECIPE` of kernels' plans; fast is no repetition, and shows what it looks like")
 			layoutsFlag(c, &texts, "`LAYOUT`, simulated ranks; of the default ones, those that can cut the model", verify.RepeatLayouts)
+			c.Flags().StringArrayVar(&plans, "plan", nil, "set items of the plans of matching Calls, as train does: `'GLOB PLAN'`; without --layout on one rank")
+			c.Flags().StringArrayVar(&faults, "inject", nil, "inject a fault, as train does: `'KIND@GLOB KEY=VALUE'`; without --layout on one rank")
+			c.Flags().BoolVar(&deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
+			c.Flags().IntVar(&schedules, "schedules", 2, "how many schedules must give the same bits")
 			c.PreRunE = func(c *cobra.Command, _ []string) error {
+				if schedules < 2 {
+					return fmt.Errorf("--schedules %d: must be at least 2", schedules)
+				}
+				if len(plans)+len(faults) > 0 && !c.Flags().Changed("layout") {
+					texts = texts[:1]
+				}
 				config, err := f.configuration(c.Flags().Changed)
 				if err != nil {
 					return err
@@ -40,7 +53,7 @@ func repeats() verification {
 					return err
 				}
 				for i, text := range texts {
-					s := run.Spec{Config: config, Recipe: recipe}
+					s := run.Spec{Config: config, Recipe: recipe, Plans: plans, Faults: faults, Checks: run.Checks{Strict: true, Deterministic: deterministic}}
 					if s.Layout, err = parallel.ParseLayout(text); err != nil {
 						return fmt.Errorf("--%w", err)
 					}
@@ -54,11 +67,11 @@ func repeats() verification {
 				return nil
 			}
 		},
-		steps: func() int { return 2 * specs[0].Config.Steps * len(specs) },
+		steps: func() int { return schedules * specs[0].Config.Steps * len(specs) },
 		run: func(ctx context.Context, cell func(verify.Cell) error, step func()) (cells []verify.Cell, held string, err error) {
 			for _, s := range specs {
 				s.Interrupt = ctx.Done()
-				c, err := verify.Repeat(s, step)
+				c, err := verify.Repeat(s, schedules, step)
 				if err != nil {
 					return nil, "", err
 				}

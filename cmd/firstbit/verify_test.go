@@ -54,7 +54,7 @@ func TestVerifyRepeat(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
 	require.Len(t, got.Cells, 2)
 	for _, c := range got.Cells {
-		require.Contains(t, *c.Why, "step 1 under another schedule, rank 0: ")
+		require.Contains(t, *c.Why, "step 1 under schedule 1, rank 0: ")
 	}
 }
 
