@@ -102,6 +102,11 @@ func RevealNames() []string {
 	return names
 }
 
+// IsCollective tells whether Reveal asks several ranks that kernel's sum.
+func IsCollective(kernel string) bool {
+	return slices.ContainsFunc(revealables, func(r revealable) bool { return r.name == kernel && r.run == nil })
+}
+
 // Revealing is what Reveal asks of a kernel.
 type Revealing struct {
 	Kernel   string

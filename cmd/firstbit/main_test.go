@@ -367,6 +367,25 @@ func TestTreeAndReveal(t *testing.T) {
 	require.Contains(t, stdout, "no tree of roundings")
 }
 
+// Every Call of a run with what its plan may be; one that a plan names has that plan.
+func TestListCalls(t *testing.T) {
+	_, stdout, stderr := firstbit(t, "list", "--calls", "--preset", "pico", "--layout", "dp=2", "--plan", "layers.1.attn.wk k:exact", "--json")
+	kernels := map[string]map[string]any{}
+	for _, c := range jsonOf(t, stdout)["calls"].([]any) {
+		c := c.(map[string]any)
+		kernels[c["phase"].(string)+" "+c["name"].(string)] = c
+	}
+	require.Equal(t, "k:exact/fp32", kernels["fwd layers.1.attn.wk"]["plan"], stderr)
+	require.Contains(t, kernels["fwd layers.1.attn.wk"]["choices"].(map[string]any)["k"], "exact")
+	require.Equal(t, "all_reduce", kernels["opt grad_norm.all"]["kernel"])
+	choices := kernels["fwd layers.2.moe.router.topk"]["choices"].(map[string]any)
+	require.Equal(t, []any{"native", "low"}, choices["tie"])
+	require.Equal(t, []any{"1-1048576"}, kernels["fwd layers.0.ssm.scan"]["choices"].(map[string]any)["chunk"])
+	require.NotNil(t, kernels["bwd layers.1.attn.wk.dw"])
+	_, _, stderr = firstbit(t, "list", "--preset", "pico")
+	require.Contains(t, stderr, "--preset: needs --calls")
+}
+
 func TestList(t *testing.T) {
 	_, stdout, _ := firstbit(t, "list", "--json")
 	v := jsonOf(t, stdout)

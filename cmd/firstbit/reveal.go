@@ -17,7 +17,7 @@ func revealCommand() *cobra.Command {
 	var q experiments.Revealing
 	var asJSON bool
 	var program string
-	var wait time.Duration
+	var wait int
 	c := &cobra.Command{
 		Use:   "reveal [KERNEL]",
 		Short: "Recover the order of addition of a kernel, a collective or a program from its outputs alone",
@@ -38,19 +38,27 @@ func revealCommand() *cobra.Command {
 	fs.IntVar(&q.Element, "element", 0, "of a collective: which `ELEMENT` is asked about")
 	fs.IntVar(&q.Node, "node", 4, "of a collective: ranks of a node")
 	fs.StringVar(&program, "exec", "", "ask the program that `COMMAND` starts, and that stays alive")
-	fs.DurationVar(&wait, "timeout", 30*time.Second, "how long the program may take for an answer")
+	fs.IntVar(&wait, "timeout", 30, "`SECONDS` that the program may take for an answer")
 	fs.BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if fs.Changed("timeout") && program == "" {
+			return errors.New("--timeout: needs --exec COMMAND")
+		}
+		for _, name := range []string{"elements", "element", "node"} {
+			if fs.Changed(name) && (len(args) == 0 || !experiments.IsCollective(args[0])) {
+				return fmt.Errorf("--%s: is for collectives", name)
+			}
+		}
 		var r reduce.Revealed
 		var what string
 		var err error
 		switch {
 		case program != "":
-			if len(args) > 0 || q.Plan != "" {
-				return errors.New("--exec: KERNEL and --plan exclude it")
+			if len(args) > 0 || q.Plan != "" || wait < 1 {
+				return errors.New("--exec: KERNEL and --plan exclude it, and --timeout must be at least 1")
 			}
 			what = program
-			r, err = revealProgram(program, q.N, wait)
+			r, err = revealProgram(program, q.N, time.Duration(wait)*time.Second)
 		case len(args) == 0:
 			return errors.New("reveal: KERNEL or --exec must be given")
 		default:

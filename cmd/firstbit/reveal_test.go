@@ -68,8 +68,8 @@ func TestRevealPrograms(t *testing.T) {
 		require.Equal(t, how != "varies", v["verified"])
 		require.Equal(t, how == "varies", v["counter_example"] != nil)
 	}
-	for how, why := range map[string]string{"dies": "question 5: it ended: out of luck", "hangs": "question 5: no answer within 300ms", "rubbish": `question 5: it printed "foo": must be one number`, "twice": "it printed"} {
-		code, stdout, stderr := reveal(how, "--timeout", "300ms")
+	for how, why := range map[string]string{"dies": "question 5: it ended: out of luck", "hangs": "question 5: no answer within 1s", "rubbish": `question 5: it printed "foo": must be one number`, "twice": "it printed"} {
+		code, stdout, stderr := reveal(how, "--timeout", "1")
 		require.Equal(t, 2, code, how)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, why, how)
