@@ -60,3 +60,29 @@ func TestSwarm(t *testing.T) {
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
 }
+
+// A row for each finder, in JSON and in print.
+func TestCorruption(t *testing.T) {
+	code, out, stderr := firstbit(t, "swarm", "corruption", "--seed", "5", "--n", "1", "--json")
+	require.Zero(t, code, stderr)
+	var r struct {
+		N, Transient, Lasting int
+		Finders               []struct {
+			Name string
+			Cost float64
+		}
+		Missed []any
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, 1, r.N)
+	require.Equal(t, 1, r.Transient+r.Lasting)
+	require.Len(t, r.Finders, 6)
+	require.NotNil(t, r.Missed)
+	_, out, _ = firstbit(t, "swarm", "corruption", "--seed", "5", "--n", "1")
+	for _, f := range r.Finders {
+		require.Contains(t, out, f.Name)
+	}
+	code, _, stderr = firstbit(t, "swarm", "corruption", "--n", "0")
+	require.Equal(t, exitBad, code)
+	require.Contains(t, stderr, "--n 0: must be from 1 to")
+}
