@@ -60,7 +60,7 @@ type fused struct {
 	m, n, k int
 	f       Fold
 
-	plain bool // NaN or an infinity is among the operands: sums by their definition
+	plain bool // NaN or an infinity is among the operands, or there are none: sums by their definition
 	pa    elements
 	pb    elements
 
@@ -69,10 +69,11 @@ type fused struct {
 }
 
 // elements are an operand taken apart, row by row, each row in the order in which the fold visits it: significands, and exponents, those of
-// scales included. Where products are added exactly first, a row has one exponent for each group of them, and a significand of its scale.
+// scales included. Where products are added exactly first, a row has one exponent for each group of them, and a significand of its scale, and no
+// more.
 type elements struct {
 	sig, exp, scale []int32
-	row, groups     int // elements of a row, and exponents
+	groups          int // of a row
 }
 
 var fusedPool = sync.Pool{New: func() any { return new(fused) }}
@@ -80,7 +81,7 @@ var fusedPool = sync.Pool{New: func() any { return new(fused) }}
 // multiply fills c and gives the task back.
 func (t *fused) multiply(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold) {
 	t.c, t.ldc, t.a, t.b, t.m, t.n, t.k, t.f = c, ldc, a, b, m, n, k, f
-	t.plain = !t.finite()
+	t.plain = k == 0 || !t.finite()
 	inLanes := t.inLanes()
 	switch {
 	case inLanes:
@@ -137,18 +138,17 @@ func finiteRows(a Mat[float32], m, n int) bool {
 // addend of the largest exponent keeps.
 func (t *fused) take(e *elements, f lowp.Format, a Mat[float32], s Scales, rows, shift int) {
 	mma := t.f.MMA
-	group := max(mma.Exact, 1)
-	e.row, e.groups = t.k, (t.k+group-1)/group
-	e.sig, e.exp = grown(e.sig, rows*e.row), grown(e.exp, rows*e.groups)
 	if mma.Exact > 0 {
-		e.scale, shift = grown(e.scale, rows*e.groups), 0
-	}
-	for i := range rows {
-		sig, exp := e.sig[i*e.row:][:e.row], e.exp[i*e.groups:][:e.groups]
-		if mma.Exact > 0 {
-			e.takeFours(mma, i, sig, exp, a, s)
-			continue
+		e.groups = (t.k + mma.Exact - 1) / mma.Exact
+		e.exp, e.scale = grown(e.exp, rows*e.groups), grown(e.scale, rows*e.groups)
+		for i := range rows {
+			e.takeFours(mma, i, s)
 		}
+		return
+	}
+	e.sig, e.exp = grown(e.sig, rows*t.k), grown(e.exp, rows*t.k)
+	for i := range rows {
+		sig, exp := e.sig[i*t.k:][:t.k], e.exp[i*t.k:][:t.k]
 		t.f.Visit(func(pos, leaf int) {
 			z, x := mma.Split(a.Data[i*a.Row+leaf*a.Col], f)
 			if mma.Block > 0 {
@@ -160,14 +160,12 @@ func (t *fused) take(e *elements, f lowp.Format, a Mat[float32], s Scales, rows,
 	}
 }
 
-// takeFours takes a row of e2m1 apart, in halves. Its blocks are whole groups, in their order.
-func (e *elements) takeFours(mma *lowp.MMA, i int, sig, exp []int32, a Mat[float32], s Scales) {
-	for k := range sig {
-		sig[k] = int32(2 * a.Data[i*a.Row+k*a.Col]) // fits: 12 at most
-	}
-	for g := range exp {
-		z, x := mma.SplitScale(s.at(i, g*mma.Exact/mma.Block))
-		e.scale[i*e.groups+g], exp[g] = int32(z), int32(x)
+// takeFours takes a row of e2m1 apart: what is left to do once its products have been added, group by group. Its blocks are whole groups, in
+// the order of leaves.
+func (e *elements) takeFours(mma *lowp.MMA, i int, a Scales) {
+	for g := range e.groups {
+		z, x := mma.SplitScale(a.at(i, g*mma.Exact/mma.Block))
+		e.scale[i*e.groups+g], e.exp[i*e.groups+g] = int32(z), int32(x)
 	}
 }
 
@@ -180,16 +178,51 @@ func grown(x []int32, n int) []int32 {
 
 // run computes rows lo to hi.
 func (t *fused) run(lo, hi int) {
+	if t.f.MMA.Exact > 0 && !t.plain {
+		t.runFours(lo, hi)
+		return
+	}
 	var buf [16]float32
 	for i := lo; i < hi; i++ {
 		for j := range t.n {
-			t.c[i*t.ldc+j] = t.element(i, j, buf[:0], t.plain)
+			t.c[i*t.ldc+j] = t.element(i, j, buf[:0], t.plain, groupSums{})
+		}
+	}
+}
+
+// groupSums are the exact sums of an element's groups of products, so far apart.
+type groupSums struct {
+	sums  []float32
+	apart int
+}
+
+// The rows and columns whose groups are added at a time: few enough that the product of a group stays on its goroutine.
+const foursRows, foursColumns = 12, 512
+
+// runFours is run where products are added exactly first: sums of sixteen products of e2m1 are exact in float32, in any order.
+func (t *fused) runFours(lo, hi int) {
+	size := t.f.MMA.Exact
+	sums := Borrow[float32](t.pa.groups * foursRows * foursColumns)
+	defer GiveBack(sums)
+	var buf [16]float32
+	for i := lo; i < hi; i += foursRows {
+		for j := 0; j < t.n; j += foursColumns {
+			m, n := min(foursRows, hi-i), min(foursColumns, t.n-j)
+			for g := range t.pa.groups {
+				k := min(size, t.k-g*size)
+				a := Mat[float32]{t.a.Data[i*t.a.Row+g*size*t.a.Col:], t.a.Row, t.a.Col}
+				b := Mat[float32]{t.b.Data[g*size*t.b.Row+j*t.b.Col:], t.b.Row, t.b.Col}
+				MatMul((*sums)[g*m*n:], n, a, b, m, n, k, Fold{Program: reduce.Seq.Program(k)})
+			}
+			for x := range m * n {
+				t.c[(i+x/n)*t.ldc+j+x%n] = t.element(i+x/n, j+x%n, buf[:0], false, groupSums{(*sums)[x:], m * n})
+			}
 		}
 	}
 }
 
 // element is the stack machine on chains of fused sums, by their definition or on elements that were taken apart.
-func (t *fused) element(i, j int, stack []float32, plain bool) float32 {
+func (t *fused) element(i, j int, stack []float32, plain bool, exact groupSums) float32 {
 	if t.f.N == 0 {
 		return 0
 	}
@@ -208,7 +241,7 @@ func (t *fused) element(i, j int, stack []float32, plain bool) float32 {
 				acc = t.definition(acc, i, j, pos+at, n)
 			case acc-acc != 0: // it has overflown, and what is finite leaves it so
 			case t.f.MMA.Exact > 0:
-				acc = t.fours(acc, i, j, pos+at, n)
+				acc = t.fours(acc, i, j, s.Start+at, n, exact)
 			default:
 				acc = t.sum(acc, i, j, pos+at, n)
 			}
@@ -239,25 +272,21 @@ func (t *fused) sum(acc float32, i, j, pos, n int) float32 {
 	return t.f.MMA.Round(total, int(top))
 }
 
-// fours is sum for operands whose products are added exactly, group by group.
-func (t *fused) fours(acc float32, i, j, pos, n int) float32 {
+// fours is sum from a leaf on, for operands whose products have been added, group by group.
+func (t *fused) fours(acc float32, i, j, leaf, n int, exact groupSums) float32 {
 	mma := t.f.MMA
-	za, zb := t.pa.sig[i*t.k+pos:][:n], t.pb.sig[j*t.k+pos:][:n]
-	groups := (n + mma.Exact - 1) / mma.Exact
-	ga, gb := i*t.pa.groups+pos/mma.Exact, j*t.pb.groups+pos/mma.Exact
+	first, groups := leaf/mma.Exact, (n+mma.Exact-1)/mma.Exact
+	ea, eb := t.pa.exp[i*t.pa.groups+first:][:groups], t.pb.exp[j*t.pb.groups+first:][:groups]
+	za, zb := t.pa.scale[i*t.pa.groups+first:][:groups], t.pb.scale[j*t.pb.groups+first:][:groups]
 	c, e := mma.SplitAcc(acc)
 	top := int32(e)
-	for g := range groups {
-		top = max(top, t.pa.exp[ga+g]+t.pb.exp[gb+g])
+	for g, x := range ea {
+		top = max(top, x+eb[g])
 	}
 	total := lowp.Align(c, int(int32(e)-top)+mma.Fraction-mma.AccPlaces())
-	for g := range groups {
-		s := int32(0) // in quarters
-		for k := g * mma.Exact; k < min((g+1)*mma.Exact, n); k++ {
-			s += za[k] * zb[k]
-		}
-		p := int64(s) * int64(t.pa.scale[ga+g]) * int64(t.pb.scale[gb+g])
-		total += lowp.Align(p, int(t.pa.exp[ga+g]+t.pb.exp[gb+g]-top)+mma.Fraction-mma.Places())
+	for g, x := range ea {
+		quarters := int64(4 * exact.sums[(first+g)*exact.apart]) // fits: 2304 at most
+		total += lowp.Align(quarters*int64(za[g])*int64(zb[g]), int(x+eb[g]-top)+mma.Fraction-mma.Places())
 	}
 	return mma.Round(total, int(top))
 }

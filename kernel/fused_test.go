@@ -100,7 +100,7 @@ func TestFusedProductsAreTheirDefinition(t *testing.T) {
 			if mma.Block == 0 {
 				order = reduce.MustOrder([]string{"seq", "reverse", "blocked(24)", "perm(5)", "splitk(3)", "lanes(4)"}[round%6])
 			} else if round%2 == 1 {
-				order = reduce.MustOrder("blocked(128)")
+				order = reduce.MustOrder([]string{"blocked(32)", "blocked(32,reverse)", "blocked(64,seq)"}[round/2%3])
 			}
 			fusedCase(t, r, mma, order, round%4 == 3)
 		}

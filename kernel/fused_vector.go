@@ -91,7 +91,7 @@ func (t *fused) runLanes(lo, hi int) {
 					continue
 				}
 				var stack [16]float32
-				t.c[i*t.ldc+j+s] = t.element(i, j+s, stack[:0], true)
+				t.c[i*t.ldc+j+s] = t.element(i, j+s, stack[:0], true, groupSums{})
 			}
 		}
 	}
