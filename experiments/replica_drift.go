@@ -8,7 +8,7 @@ var replicaDrift = &Cause{
 		Cause:    "one bit flips in one rank's copy of a weight, and no collective compares or restores it",
 		Diagnose: "the update on that rank alone: inputs equal, outputs different; one trace shows that the replicas differ",
 		Cure:     "a distributed optimizer, which gathers weights in every step, or a check of digests over replicas",
-		Source:   "DistributedDataParallel broadcasts buffers, and weights only at its beginning", Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2"},
+		Source:   "DistributedDataParallel broadcasts buffers, and weights only at its beginning", Layouts: []string{"dp=2", "dp=4"},
 	},
 	Found:  Found{Root: "optim.layers.1.attn.wq", Class: "hardware"},
 	config: replicated,

@@ -39,7 +39,7 @@ func TestReplicatedIsSharded(t *testing.T) {
 		}
 		fixed := func(s *Spec) {
 			s.Config.Optim.Clip = 0
-			s.Config.Precision = []string{"fp32", "bf16", "nvfp4"}[i%3]
+			s.Config.Precision = []string{"fp16", "bf16", "nvfp4", "fp32"}[i%4]
 		}
 		canonical := func(s *Spec) { s.Recipe, s.Config.Model.MoE.Aux = "canonical", "sequence" }
 		if layout != "tp=2,ep=2,etp=2,dp=2" { // which the recipe refuses
