@@ -11,7 +11,7 @@ import (
 // breach is a read of something else than what its producer last wrote: memory changed in between, and no Call says so.
 type breach struct {
 	at, in int    // the record that reads, and which of its inputs
-	wrote  int    // the record that wrote it; none: that is not in the trace
+	wrote  int    // the record that wrote it
 	over   string // who wrote there in between, as in From; empty: nobody that was traced
 	stale  bool   // it is what the producer had written the time before
 }
@@ -114,8 +114,10 @@ func (c *causes) read(at, in int) {
 	}
 	writes := c.last[*g.From]
 	if len(writes) == 0 {
-		if g.Over != "" || lost(r, g) { // its producer's destination was pending, or it wrote before the trace: what it was to be is not known
-			c.found = append(c.found, breach{at: at, in: in, wrote: c.ran(*g.From, at), over: g.Over})
+		if g.Over != "" || lost(r, g) { // its producer's destination was pending: what it was to be is not known
+			if wrote := c.ran(*g.From, at); wrote >= 0 {
+				c.found = append(c.found, breach{at: at, in: in, wrote: wrote, over: g.Over})
+			}
 		}
 		return
 	}
@@ -218,14 +220,15 @@ func overwritten(a, b *trace.Record) *trace.Sig {
 		if i >= len(r.In) {
 			return false
 		}
-		if slices.ContainsFunc(r.Out, func(out trace.Sig) bool { return out.Digest == r.In[i].Digest }) {
-			return false
-		}
 		phase, path := producerOf(r.In[i].Over)
 		return phase == r.Phase && path == trace.Path(r.Scope, r.Name)
 	}
+	copied := func(r *trace.Record, i int) bool {
+		return slices.ContainsFunc(r.Out, func(out trace.Sig) bool { return out.Digest == r.In[i].Digest })
+	}
 	for i := range a.In {
-		if self(a, i) != self(b, i) {
+		inA, inB := self(a, i), self(b, i)
+		if inA && !inB && !copied(a, i) || inB && !inA && !copied(b, i) {
 			return &a.In[i]
 		}
 	}

@@ -33,16 +33,13 @@ func (p *pair) disturb(wholeA, wholeB []trace.Record) {
 		return j >= 0 && in < len(p.a[i].In) && in < len(p.b[j].In) && !sigEqual(&p.a[i].In[in], &p.b[j].In[in])
 	}
 	inA, inB := bySeq(p.a), bySeq(p.b)
-	meant := func(i int, b breach) bool { // of what was written before the trace nothing is known but who wrote there since: in both runs, and it is meant to
-		return b.wrote == none && p.a[i].In[b.in].Over == p.b[p.match[i]].In[b.in].Over
-	}
 	for _, b := range breaches(wholeA) {
-		if i, ok := inA[wholeA[b.at].Seq]; ok && differs(i, b.in) && !meant(i, b) {
+		if i, ok := inA[wholeA[b.at].Seq]; ok && differs(i, b.in) {
 			p.disturbed = append(p.disturbed, disturbance{b, true, wholeA, i, false})
 		}
 	}
 	for _, b := range breaches(wholeB) {
-		if j, ok := inB[wholeB[b.at].Seq]; ok && back[j] != none && differs(back[j], b.in) && !meant(back[j], b) {
+		if j, ok := inB[wholeB[b.at].Seq]; ok && back[j] != none && differs(back[j], b.in) {
 			p.disturbed = append(p.disturbed, disturbance{b, false, wholeB, back[j], false})
 		}
 	}
@@ -137,9 +134,6 @@ func (p *pair) toStates() {
 
 // shown tells whether what wrote the memory wrote the same in both runs, as far as both have it: a restore is one run's alone.
 func (d *disturbance) shown(p *pair) bool {
-	if d.wrote == none { // before the trace
-		return true
-	}
 	wrote := &d.records[d.wrote]
 	for i, j := range p.match {
 		if j >= 0 && (d.inA && p.a[i].Seq == wrote.Seq || !d.inA && p.b[j].Seq == wrote.Seq) {

@@ -12,7 +12,7 @@ func atRest(c *Case, l *ledger) (answers []Answer) { return l.firstReader(&c.Fau
 
 func (l *ledger) firstReader(f *Fault) (answers []Answer) {
 	l.each(func(_, b *trace.Record) bool {
-		if f.acts(b) && !shows(b) {
+		if f.acts(b) && !shows(b) && len(b.Out) > 0 { // of what only starts, nothing is to be read yet
 			if r := l.reader(f, b); r != nil {
 				answers = append(answers, answer("memory", "memory", r))
 			}

@@ -73,10 +73,11 @@ func (m *memory) overlap(lo, hi uintptr) (i, j int) {
 // over names who wrote to a tensor's memory after its producer; empty: nobody did that was seen.
 func (m *memory) over(t *device.Tensor) string {
 	lo, hi := t.Span()
-	if lo == hi {
+	since, seen := m.wrote[t.From]
+	if lo == hi || !seen {
 		return ""
 	}
-	last := span{at: m.wrote[t.From]} // 0: before all that was seen
+	last := span{at: since}
 	i, j := m.overlap(lo, hi)
 	for _, s := range m.spans[i:j] {
 		if s.by != t.From && s.at > last.at {

@@ -194,7 +194,7 @@ func (t *Tracer) watch(c *device.Call, next device.Runner) {
 
 // noteWrites keeps where a Call wrote. Of its inputs it says which lay there: they changed while it read them. What is gathered may lie in its place already.
 func (t *Tracer) noteWrites(c *device.Call, r *Record) {
-	if t.Level < Op || c.Kind == device.Module || c.Kind == device.State { // which only look
+	if t.Level < Op || c.Kind == device.Module {
 		return
 	}
 	for _, out := range c.Out {
