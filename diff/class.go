@@ -47,7 +47,7 @@ func originClass(a, b *trace.Record, differences []Field, oneSchedule bool) (str
 	if name := unshared(a.Out, b.Out); name != "" {
 		return "control", []string{"one run alone writes " + name}
 	}
-	if regrouped(a, b) {
+	if regrouped(a, b) || a.Kind == "collective" && a.Kernel != b.Kernel { // a sum for all members, and one of which each has a part
 		for _, d := range differences {
 			if clusterField(d) {
 				return "topology", []string{"the configurations group what ranks exchange otherwise: " + d.Field + " is " + d.A + " and " + d.B}

@@ -12,7 +12,9 @@ import (
 // other, and a rank's part of an optimizer state is another part.
 
 // clusterField tells whether a field of the configuration says how ranks are grouped.
-func clusterField(d Field) bool { return strings.HasPrefix(d.Field, "config.cluster.") }
+func clusterField(d Field) bool {
+	return strings.HasPrefix(d.Field, "config.cluster.") || d.Field == "config.optim.replicated"
+}
 
 // regrouped tells whether a Call reads other tensors in one run than in the other, by their names, though what both read is equal: nothing
 // before it computed another bit, the configuration asks it for something else.

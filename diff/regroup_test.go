@@ -43,6 +43,7 @@ func TestRegrouped(t *testing.T) {
 // Without a field of the cluster that differs, a Call that reads other tensors is no root of its own: it follows what gave it those.
 func TestOnlyTheConfigurationRegroups(t *testing.T) {
 	require.True(t, clusterField(Field{Field: "config.cluster.bucket"}))
+	require.True(t, clusterField(Field{Field: "config.optim.replicated"}))
 	require.False(t, clusterField(Field{Field: "config.micro"}))
 	require.False(t, clusterField(Field{Field: "schedule"}))
 }

@@ -99,3 +99,16 @@ func TestOneTraceShowsWhereReplicasPart(t *testing.T) {
 		require.Equal(t, c.class, *r.Class)
 	}
 }
+
+// Beside a run whose optimizer is sharded, a replicated one is another grouping, and no machine's fault.
+func TestReplicatedBesideSharded(t *testing.T) {
+	of := func(replicated bool) *trace.Trace {
+		s := overRanks(2, func(c *train.Config) { c.Optim.Replicated, c.Steps, c.Optim.Clip = replicated, 2, 0 })
+		return traced(t, s)
+	}
+	r, err := diff.Compare(of(false), of(true))
+	require.NoError(t, err)
+	require.Equal(t, "topology", *r.Class)
+	require.Equal(t, "grads.bucket.0", r.First.Path())
+	require.Contains(t, r.Evidence[1], "config.optim.replicated is false and true")
+}
