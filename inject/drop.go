@@ -51,18 +51,22 @@ func otherwise(c *device.Call) bool {
 
 // omit leaves all as if the Call had not run. It runs nevertheless, unwatched: who waits for it goes on, and what it would have changed is known.
 func (h history) omit(c *device.Call, next device.Runner) (changed bool) {
-	before, brought := outputs(c), []*device.Tensor(nil)
-	if c.Kind == device.Collective && strings.HasPrefix(c.Kernel.Name, "all_reduce") {
-		brought = []*device.Tensor{same(c.Input("x"))} // public trainers reduce in place: what was there stays
+	before, brought := outputs(c), (*device.Tensor)(nil)
+	inPlace := c.Kind == device.Collective && !waits(c) && strings.HasPrefix(c.Kernel.Name, "all_reduce") // as public trainers reduce: what was there stays
+	if inPlace && c.Whole == nil {
+		brought = same(c.Input("x"))
 	}
 	probe := c.Probe
 	c.Probe = nil
 	next(c)
 	c.Probe = probe
+	if inPlace && c.Whole != nil { // into which the Call has collected its parts
+		brought = c.Whole
+	}
 	for i, out := range c.Out { // which may be another tensor by now, if the Call only starts something
-		old := h.last(c, i, before[i])
-		if i < len(brought) {
-			old = brought[i]
+		old := brought
+		if old == nil {
+			old = h.last(c, i, before[i])
 		}
 		changed = put(out.Tensor, old) || changed
 	}
@@ -87,7 +91,7 @@ func absent(c *device.Call, next device.Runner) (changed bool) {
 		}
 	}
 	switch c.Kernel.Name {
-	case "reduce_scatter":
+	case "all_reduce", "reduce_scatter":
 		if whole != nil {
 			c.Whole = nothing(whole)
 		}

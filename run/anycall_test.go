@@ -45,10 +45,10 @@ func TestAnyFaultOnAnyCall(t *testing.T) {
 	t.Logf("seed %d", seed)
 	draw := rand.New(rand.NewPCG(seed, 0))
 	one := func(of ...string) string { return of[draw.IntN(len(of))] }
-	for _, layout := range []string{"dp=2,ep=2", "tp=2,pp=2", "cp=2,dp=2,ep=2"} {
+	for i, layout := range []string{"dp=2,ep=2", "tp=2,pp=2", "cp=2,dp=2,ep=2"} {
 		with := func(faults ...string) Spec {
 			s := kindRun(t, layout, faults...)
-			s.Config.Cluster.Overlap, s.Checks = true, Checks{}
+			s.Config.Cluster.Overlap, s.Config.Optim.Replicated, s.Checks = true, i > 0, Checks{}
 			return s
 		}
 		calls := callsOf(t, with())

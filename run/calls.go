@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -45,10 +46,7 @@ func Calls(s Spec) ([]CallKind, error) {
 	if _, err := Run(s); err != nil {
 		return nil, err
 	}
-	list := make([]CallKind, 0, len(found))
-	for _, c := range found {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b CallKind) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ordinal, b.ordinal)) })
-	return list, nil
+	return slices.SortedFunc(maps.Values(found), func(a, b CallKind) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ordinal, b.ordinal))
+	}), nil
 }

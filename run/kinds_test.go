@@ -10,6 +10,7 @@ import (
 
 	"firstbit/checkpoint"
 	"firstbit/device"
+	"firstbit/diff"
 	"firstbit/inject"
 	"firstbit/parallel"
 	"firstbit/trace"
@@ -46,6 +47,37 @@ func left(t *testing.T, s Spec, traced trace.Level) (text string, acted, changed
 		acted, changed = acted+f.Acted, changed+f.Changed
 	}
 	return text, acted, changed
+}
+
+// The sums of a replicated optimizer are all-reduces of many tensors in one memory. Where a rank's part is missing all have the same other sum;
+// where the Call does not run each keeps what it brought, and replicas part.
+func TestDropOfTensorsInOneMemory(t *testing.T) {
+	for _, c := range []struct {
+		fault   string
+		overlap bool
+		changed int
+		parts   bool
+	}{
+		{"drop@grads.bucket.1 step=2 rank=1", false, 1, false},
+		{"drop@grads.bucket.1 step=2 rank=1", true, 1, false},
+		{"drop@grads.bucket.1 step=2", false, 2, true},
+		{"drop@grads.bucket.1 step=2", true, 2, true},
+	} {
+		s := kindRun(t, "dp=2", c.fault)
+		s.Config.Optim.Replicated, s.Config.Cluster.Overlap = true, c.overlap
+		first, acted, changed := left(t, s, trace.Off)
+		require.Equal(t, []int{c.changed, c.changed}, []int{acted, changed}, c.fault)
+		s.Trace = trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: trace.Op}
+		again, _, _ := left(t, s, trace.Off)
+		require.Equal(t, first, again, c.fault)
+		r, err := diff.Replicas(opened(t, s.Trace.Dir))
+		require.NoError(t, err)
+		require.Equal(t, c.parts, !r.Identical, c.fault)
+		if c.parts {
+			require.Equal(t, "grads.bucket.1", strings.TrimSuffix(r.First.Path(), ".wait"), c.fault)
+			require.Equal(t, 2, r.First.Iteration, c.fault)
+		}
+	}
 }
 
 // Every kind of fault changes the run, the same way each time, watched or not. One that acts nowhere changes nothing.
