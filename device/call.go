@@ -132,8 +132,10 @@ type Piece struct {
 type Watched struct {
 	Probe    func(Partial) // nil unless watched at kernel level
 	Arrivals []Arrival     // if it is, the orders drawn while the Call ran
-	Launches int           // how often its body ran since whoever watches set it to 0
-	InOrder  bool          // who watches waits for everybody, so that all arrive in order
+
+	Leaves   func(sum string, n int) // told of every sum that is resolved; nil: nobody asks
+	Launches int                     // how often its body ran since whoever watches set it to 0
+	InOrder  bool                    // who watches waits for everybody, so that all arrive in order
 }
 
 // site is where Calls of one name come from.

@@ -23,6 +23,9 @@ var errNoProducts = errors.New("is no sum of products of two tensors, which is w
 
 // fold is a reduction resolved for n leaves.
 func (c *Call) fold(name string, r reduce.Reduction, n int) kernel.Fold {
+	if c.Leaves != nil {
+		c.Leaves(name, n)
+	}
 	if n > 0 && !r.Order.Fits(n) {
 		c.dev.misfit(c, r, r.Order.Check(n))
 		r.Order = reduce.Seq
@@ -66,6 +69,9 @@ func (c *Call) FoldAt(name string, n int, at reduce.Context) kernel.Fold {
 	r := c.Plan.Reduction(name)
 	if r.MMA != "" {
 		c.dev.misfit(c, r, errNoProducts)
+	}
+	if c.Leaves != nil {
+		c.Leaves(name, n)
 	}
 	at.Arrival = func(n int) []int { return c.Arrival(name, n) }
 	r.Order = r.Order.Resolve(at, n)

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"firstbit/device"
 	"firstbit/parallel"
@@ -22,6 +23,19 @@ type Difference struct {
 // Rerun runs an extracted Call by itself and lists the outputs that have other bits than were kept. Its operands are put in the place of those
 // that the first step of a new run of the configuration has there.
 func (x *Extracted) Rerun() ([]Difference, error) {
+	calls, err := x.runAgain(x.Ranks[0].Plan, false) // as it ran, whatever chose it
+	if err != nil {
+		return nil, err
+	}
+	differences := []Difference{}
+	for _, c := range calls {
+		differences = append(differences, c.differences()...)
+	}
+	return differences, nil
+}
+
+// runAgain runs the Call on every rank that has it by a plan, several times if it is to be timed.
+func (x *Extracted) runAgain(plan string, timed bool) ([]*rerun, error) {
 	s := Spec{Config: x.Config, Recipe: x.Recipe, Plans: x.Plans, Until: 1}
 	var err error
 	if s.Layout, err = parallel.ParseLayout(x.Layout); err != nil {
@@ -31,15 +45,18 @@ func (x *Extracted) Rerun() ([]Difference, error) {
 	if s.Schedule, ok = device.ParseSchedule(x.Schedule); !ok {
 		return nil, fmt.Errorf("schedule: %q: must be a seed", x.Schedule)
 	}
+	var list []*rerun
 	calls := map[int]*rerun{}
 	for i := range x.Ranks {
 		c, err := x.Ranks[i].prepare(x.Site)
 		if err != nil {
 			return nil, fmt.Errorf("rank %d: %w", x.Ranks[i].Rank, err)
 		}
+		c.timed = timed
 		calls[x.Ranks[i].Rank] = c
+		list = append(list, c)
 	}
-	if plan := x.Ranks[0].Plan; plan != "" { // as it ran, whatever chose it
+	if plan != "" {
 		s.Plans = append(slices.Clone(s.Plans), x.Site.Path+" "+plan)
 	}
 	s.Watch = func(r int) device.Middleware { return calls[r].middleware }
@@ -47,18 +64,15 @@ func (x *Extracted) Rerun() ([]Difference, error) {
 	if _, err := j.run(); err != nil {
 		return nil, err
 	}
-	differences := []Difference{}
-	for i := range x.Ranks {
-		c := calls[x.Ranks[i].Rank]
+	for _, c := range list {
 		if c.err != nil {
-			return nil, fmt.Errorf("rank %d: %w", x.Ranks[i].Rank, c.err)
+			return nil, fmt.Errorf("rank %d: %w", c.of.Rank, c.err)
 		}
 		if !c.ran {
 			return nil, fmt.Errorf("%s: does not run in %s of step 1 of this configuration", x.Site.Path, x.Site.Phase)
 		}
-		differences = append(differences, c.differences()...)
 	}
-	return differences, nil
+	return list, nil
 }
 
 // rerun is a rank's Call that runs again.
@@ -69,6 +83,10 @@ type rerun struct {
 	want    []*device.Tensor
 	ran     bool
 	err     error
+
+	timed  bool
+	took   time.Duration  // the shortest of the runs that were timed
+	leaves map[string]int // of every sum, the most that it added
 }
 
 func (c *ExtractedCall) prepare(at Site) (*rerun, error) {
@@ -114,11 +132,32 @@ func (r *rerun) middleware(next device.Runner) device.Runner {
 			put = r.fill
 		}
 		back := put(c)
-		next(c)
+		r.leaves = map[string]int{}
+		c.Leaves = func(sum string, n int) { r.leaves[sum] = max(r.leaves[sum], n) }
+		r.run(next, c)
+		c.Leaves = nil
 		r.ran = true
 		back()
 		c.Scalars, c.ID = scalars, id
 		next(c)
+	}
+}
+
+// timings is how often a Call is run to be timed; one that updates something is run once.
+const timings = 5
+
+// run runs the Call.
+func (r *rerun) run(next device.Runner, c *device.Call) {
+	again := 1
+	if r.timed && !slices.ContainsFunc(r.of.Out, func(x ExtractedTensor) bool { return x.Update != "" }) && c.Kind != device.Collective {
+		again = timings
+	}
+	for range again {
+		begun := time.Now()
+		next(c)
+		if took := time.Since(begun); r.took == 0 || took < r.took {
+			r.took = took
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func TestEveryFlagRefusesWhatItCannotTake(t *testing.T) {
 	number := []string{"", "abc", "-1", "3.5", "1e3", "NaN", "99999999999999999999", "１", escape}
 	bad := map[string][]string{"bool": {"maybe", escape}, "int": number, "uint64": number, "string": {"", "NaN", "-1", "💥", "\xff", escape}, "stringArray": {"", "NaN", "-1", "💥", "\xff", escape}}
 	folders := []string{"trace", "save", "export"} // which may have any name
-	arguments := map[string][]string{"tree": {"seq"}, "reveal": {"matmul"}, "reproduce": {"clip-norm"}, "diff": {"a", "b"}, "fixtures": {"packs"}, "checkpoint": {"show", "x"}}
+	arguments := map[string][]string{"tree": {"seq"}, "orders": {"x"}, "reveal": {"matmul"}, "reproduce": {"clip-norm"}, "diff": {"a", "b"}, "fixtures": {"packs"}, "checkpoint": {"show", "x"}}
 	seen := 0
 	var try func(c *cobra.Command)
 	try = func(c *cobra.Command) {

@@ -87,7 +87,7 @@ func command() *cobra.Command {
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return checkFlags(c) }
 	root.AddCommand(listCommand(), reproduceCommand(), trainCommand(), diffCommand(), localizeCommand(), extractCommand(), treeCommand(), revealCommand(), fixturesCommand(), verifyCommand(),
 		checkpointCommand(), versionCommand())
-	root.AddCommand(swarmCommand(), spreadCommand(), routeCommand(), scoreCommand())
+	root.AddCommand(swarmCommand(), spreadCommand(), routeCommand(), scoreCommand(), ordersCommand())
 	return root
 }
 

@@ -386,6 +386,44 @@ func TestListCalls(t *testing.T) {
 	require.Contains(t, stderr, "--preset: needs --calls")
 }
 
+// Orders on the operands of one Call: exact has no error, an order none from itself; of a gradient and of a collective as well.
+func TestOrders(t *testing.T) {
+	for call, orders := range map[string][]string{
+		"layers.1.attn.wq":                         {"seq", "pairwise", "exact", "splitk(4)/fp32~bf16"},
+		"layers.1.attn.wq.dw --phase bwd":          {"seq", "exact", "kahan"},
+		"grads.bucket.0 --phase opt --layout dp=8": {"ring", "exact", "tree((((0 1) (2 3)) ((4 5) (6 7))))"},
+		"grad_norm.all --phase opt --layout dp=4":  {"pairwise", "exact"},
+	} {
+		args := append([]string{"orders", "--preset", "pico", "--json"}, strings.Fields(call)...)
+		for _, o := range orders {
+			args = append(args, "--order", o)
+		}
+		code, stdout, stderr := firstbit(t, args...)
+		require.Zero(t, code, stderr)
+		rows := jsonOf(t, stdout)["orders"].([]any)
+		require.Len(t, rows, len(orders))
+		for i, r := range rows {
+			r := r.(map[string]any)
+			_, _, formatted := strings.Cut(orders[i], "/")
+			require.Equal(t, orders[i] == r["order"].(string), !formatted)
+			if strings.HasPrefix(orders[i], "exact") {
+				require.Zero(t, r["error"].(map[string]any)["max"])
+			}
+			require.Zero(t, r["between"].([]any)[i])
+			require.Equal(t, strings.Contains(call, "layout"), r["hops"].(float64) > 0)
+		}
+	}
+	_, stdout, _ := firstbit(t, "orders", "layers.1.attn.wq", "--preset", "pico", "--order", "seq", "--order", "lanes(4)", "--svg")
+	require.Equal(t, 3, strings.Count(stdout, "<svg"))
+	for args, want := range map[string]string{"layers.1.attn.wq": "--order ORDER must be given", "layers.1.attn.wqq --order seq": "layers.1.attn.wq", "layers.0.y --order seq": "adds nothing",
+		"layers.1.attn.wq --order sex": `--order "sex": plan item`, "layers.1.attn.wq --order tree((0(1)": "--order", "layers.1.attn.wq --order tree(0)": "not an order of 16 values, but of 1", "layers.1.attn.wq --sum m --order seq": `no reduction "m"`} {
+		code, stdout, stderr := firstbit(t, append([]string{"orders", "--preset", "pico"}, strings.Fields(args)...)...)
+		require.Equal(t, 2, code, args)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, want)
+	}
+}
+
 func TestList(t *testing.T) {
 	_, stdout, _ := firstbit(t, "list", "--json")
 	v := jsonOf(t, stdout)
