@@ -94,6 +94,9 @@ func LookAt(run RunFunc, step int, progress func(level trace.Level)) (*Report, e
 	return report, nil
 }
 
+// CompareAt compares a pair of runs in one window.
+func CompareAt(run RunFunc, w Window) (*Report, error) { return compareRuns(run, w) }
+
 // undumped tells whether the kernel that was found is of another Call than the one whose bytes were kept: one that has no record at op level.
 func (r *Report) undumped(dump string) bool {
 	return !r.Identical && r.First.Verdict == "origin" && !r.Confirmed && r.Bytes == nil && r.A != nil && r.B != nil && r.First.Path() != dump

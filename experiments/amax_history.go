@@ -6,11 +6,12 @@ import "firstbit/train"
 var amaxHistory = &Cause{
 	About: About{
 		ID: "amax-history", Part: "C", Title: "The amax history of delayed scaling is lost",
-		Symptom:  "the first loss after the restore is another, though weights, masters and moments are right",
-		Cause:    "the checkpoint does not bring histories and scales: operands are quantised as at the run's beginning, by a scale of 1",
-		Diagnose: "restore: histories and scales, while every weight is equal; then the first cast",
-		Cure:     "histories and scales in the checkpoint",
-		Source:   "Megatron-Bridge #1730", Layouts: []string{"dp=1", "dp=2,tp=2"},
+		Symptom:    "the first loss after the restore is another, though weights, masters and moments are right",
+		Cause:      "the checkpoint does not bring histories and scales: operands are quantised as at the run's beginning, by a scale of 1",
+		Diagnose:   "restore: histories and scales, while every weight is equal; then the first cast",
+		Cure:       "histories and scales in the checkpoint",
+		Source:     "Megatron-Bridge #1730",
+		Precisions: []string{"fp8"}, Only: "delayed scaling is fp8's", Layouts: []string{"dp=1", "dp=2,tp=2"},
 	},
 	Found: Found{Root: "*.history", also: []string{"*.scale", "quant.*"}, Class: "state", verdict: "restore"},
 	config: func() train.Config {

@@ -7,11 +7,12 @@ import "firstbit/train"
 var auxLossAtomics = &Cause{
 	About: About{
 		ID: "aux-loss-atomics", Part: "A", Title: "Atomic adds in the fused load-balancing loss",
-		Symptom:  "the load-balancing loss, and with it the reported loss, differs in its last bits; weights do not",
-		Cause:    "the fused kernel's CTAs add their partial sums in arrival order",
-		Diagnose: "moe.router.aux_loss in the forward: inputs equal, outputs different, the plan depends on arrival",
-		Cure:     "the unfused loss, or a fixed tree over the CTAs",
-		Source:   "Megatron-LM #6254, #6967", Layouts: everyAxis,
+		Symptom:   "the load-balancing loss, and with it the reported loss, differs in its last bits; weights do not",
+		Cause:     "the fused kernel's CTAs add their partial sums in arrival order",
+		Diagnose:  "moe.router.aux_loss in the forward: inputs equal, outputs different, the plan depends on arrival",
+		Cure:      "the unfused loss, or a fixed tree over the CTAs",
+		Source:    "Megatron-LM #6254, #6967",
+		Reference: "the fused auxiliary loss accumulates with atomics (Megatron-LM #6254, #6967)", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "*.moe.router.aux_loss", Class: "arrival"},
 	config: train.Tiny,

@@ -39,20 +39,30 @@ type Cause struct {
 	// quiet are layouts on which the broken pair must be identical.
 	quiet []string
 
+	// elsewhere is set in another precision than the cause's own: there a format may round away what a sum has otherwise.
+	elsewhere bool
+
 	interrupt <-chan struct{} // of all its runs
 }
 
 // About is what the catalog says of a cause.
 type About struct {
-	ID       string   `json:"id"`
-	Part     string   `json:"part"` // A orders of addition, B choices that are not sums, C state, D what fools the observer, E what others reported
-	Title    string   `json:"title"`
-	Symptom  string   `json:"symptom"`
-	Cause    string   `json:"cause"`
-	Diagnose string   `json:"diagnose"`
-	Cure     string   `json:"cure"`
-	Source   string   `json:"source"`
-	Layouts  []string `json:"layouts"` // where it occurs; it is shown on the first
+	ID       string `json:"id"`
+	Part     string `json:"part"` // A orders of addition, B choices that are not sums, C state, D what fools the observer, E what others reported
+	Title    string `json:"title"`
+	Symptom  string `json:"symptom"`
+	Cause    string `json:"cause"`
+	Diagnose string `json:"diagnose"`
+	Cure     string `json:"cure"`
+	Source   string `json:"source"`
+	// Reference is what the same is called where it was first described as a whole: Megatron-LM discussion #7497 and its threads; empty: there
+	// it is not.
+	Reference string   `json:"reference,omitempty"`
+	Layouts   []string `json:"layouts"` // where it occurs; it is shown on the first
+
+	// Precisions are those in which it occurs, and Only says why not in others; nil: in every one that it can be trained in.
+	Precisions []string `json:"precisions"`
+	Only       string   `json:"only,omitempty"`
 }
 
 // Found is what must be found in the pair that a cause makes differ.
@@ -213,21 +223,6 @@ func (c *Cause) Layout() parallel.Layout {
 		panic(err) // the catalog is ours
 	}
 	return l
-}
-
-// On is the cause shown on another layout.
-func (c *Cause) On(layout string) (*Cause, error) {
-	l, err := parallel.ParseLayout(layout)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.config().CheckLayout(l); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.ID, err)
-	}
-	other := *c
-	other.Layouts = []string{layout}
-	other.flips = c.flips && layout == c.Layouts[0] // elsewhere other bits differ, and need not reach a route
-	return &other, nil
 }
 
 // Until is the cause with runs that end after a step once the channel is closed.

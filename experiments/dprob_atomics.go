@@ -12,11 +12,12 @@ const (
 var dprobAtomics = &Cause{
 	About: About{
 		ID: "dprob-atomics", Part: "A", Title: "Atomic adds in the MoE grouped-GEMM epilogue",
-		Symptom:  "loss curves part after some steps although every input is the same; the first bits differ in the gradient of the routing probability",
-		Cause:    "N-tiles of the epilogue add into dprob[token] in arrival order, and the dynamic scheduler decides whether a tile is walked forward or backward",
-		Diagnose: "grouped_gemm.dprob in the backward: inputs equal, outputs different, the plan depends on arrival",
-		Cure:     "private slots per tile with a fixed tree, and a static scheduler",
-		Source:   "TransformerEngine #3407", Layouts: everyAxis,
+		Symptom:   "loss curves part after some steps although every input is the same; the first bits differ in the gradient of the routing probability",
+		Cause:     "N-tiles of the epilogue add into dprob[token] in arrival order, and the dynamic scheduler decides whether a tile is walked forward or backward",
+		Diagnose:  "grouped_gemm.dprob in the backward: inputs equal, outputs different, the plan depends on arrival",
+		Cure:      "private slots per tile with a fixed tree, and a static scheduler",
+		Source:    "TransformerEngine #3407",
+		Reference: "the fused grouped MLP accumulates the gradient of the routing probability with atomics, and a dynamic scheduler decides the order of sub-tiles (TransformerEngine #3407)", Layouts: everyAxis,
 	},
 	Found: Found{Root: "*.grouped_gemm.dprob", Class: "arrival", flips: true},
 	// In bf16, as pretraining runs: a last bit of a master now and then rounds its weight the other way.

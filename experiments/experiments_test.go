@@ -27,6 +27,10 @@ func TestEveryCauseReproduces(t *testing.T) {
 			if c.seen == 0 {
 				require.Len(t, r.Report.Levels, 5)
 			}
+			require.NotNil(t, r.Faulty)
+			require.NotNil(t, r.Healthy, "what people have is a healthy run and a faulty one")
+			require.NotNil(t, r.Healthy.Root)
+			require.Equal(t, c.silent || c.unmoved || c.seen > 0, r.Healthy.Identical)
 			if c.verdict != "memory" { // no Call is the root of what memory does
 				both := r.Report.A != nil && r.Report.B != nil
 				require.Equal(t, both && r.Fault.Root.Verdict != "artifact" && c.Class != "control", r.Report.Confirmed, "of a Call that one run has alone there is nothing to compare")

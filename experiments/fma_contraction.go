@@ -1,7 +1,5 @@
 package experiments
 
-import "firstbit/train"
-
 // A fused multiply-add rounds once where a product and a sum round twice.
 var fmaContraction = &Cause{
 	About: About{
@@ -13,7 +11,7 @@ var fmaContraction = &Cause{
 		Source:   "compilers contract by default: -ffp-contract, nvcc --fmad", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.0.ssm.conv", Class: "library"},
-	config: train.Tiny,
+	config: brief,
 	vary:   [2]variation{{schedule: 1, library: "sim-13.1"}, {schedule: 1, library: "sim-13.2"}},
 	broken: setting{source: true},
 	cured:  setting{source: true, plans: []string{"*.ssm.conv taps:seq/fp32"}},

@@ -9,11 +9,12 @@ import (
 var foundInf = &Cause{
 	About: About{
 		ID: "found-inf", Part: "E", Title: "An overflow is not joined over ranks",
-		Symptom:  "one rank skips a step that the others take; from then on its shard of the weights is of another step",
-		Cause:    "the flag that a gradient overflowed is a rank's own: its part of the maximum over ranks is missing",
-		Diagnose: "the maximum over ranks: inputs of all members equal, outputs different",
-		Cure:     "the maximum over all ranks before anyone decides",
-		Source:   "Megatron's and PyTorch's optimizers join found_inf over the model-parallel ranks", Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2"},
+		Symptom:    "one rank skips a step that the others take; from then on its shard of the weights is of another step",
+		Cause:      "the flag that a gradient overflowed is a rank's own: its part of the maximum over ranks is missing",
+		Diagnose:   "the maximum over ranks: inputs of all members equal, outputs different",
+		Cure:       "the maximum over all ranks before anyone decides",
+		Source:     "Megatron's and PyTorch's optimizers join found_inf over the model-parallel ranks",
+		Precisions: []string{"fp16"}, Only: "no other scales the loss", Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2"},
 	},
 	Found: Found{Root: "loss_scale.found_inf", Class: "hardware", also: []string{"loss_scale.found_inf"}},
 	config: func() train.Config {

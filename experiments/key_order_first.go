@@ -1,7 +1,5 @@
 package experiments
 
-import "firstbit/train"
-
 // A report sorted by name puts first what came later.
 var keyOrderFirst = &Cause{
 	About: About{
@@ -13,7 +11,7 @@ var keyOrderFirst = &Cause{
 		Source:   "comparison of two JSON files of digests, keys sorted", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.3.mlp.w2.dw", Class: "arrival", later: true},
-	config: train.Tiny,
+	config: brief,
 	vary:   [2]variation{{schedule: 1}, {schedule: 2}},
 	broken: setting{source: true, plans: []string{"layers.3.mlp.w2.dw k:splitk(4,arrival)"}},
 	cured:  setting{source: true, plans: []string{"layers.3.mlp.w2.dw k:splitk(4)"}},

@@ -1,7 +1,5 @@
 package experiments
 
-import "firstbit/train"
-
 // A switch that is thrown after a kernel was set up says nothing, and the kernel runs as before.
 var lateFlag = &Cause{
 	About: About{
@@ -13,7 +11,7 @@ var lateFlag = &Cause{
 		Source:   "AReaL #1544", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.2.moe.*", Class: "arrival", also: []string{"layers.2.moe.*"}},
-	config: train.Tiny,
+	config: brief,
 	vary:   [2]variation{{schedule: 1}, {schedule: 2}},
 	broken: setting{source: true, faults: []string{"capture@layers.2.moe.*"}},
 	cured:  setting{source: true},

@@ -1,7 +1,5 @@
 package experiments
 
-import "firstbit/train"
-
 // Where two runs do not make the same Calls, there is nothing to compare, and that is the finding.
 var missingRecord = &Cause{
 	About: About{
@@ -13,7 +11,7 @@ var missingRecord = &Cause{
 		Source:   "launch scripts that drift: run.json shows the field", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "*.moe.router.*", Class: "control", verdict: "missing"},
-	config: train.Tiny,
+	config: brief,
 	vary:   [2]variation{{schedule: 1}, {schedule: 1, set: []string{"model.moe.bias_rate=0"}}},
 	broken: setting{source: true},
 	cured:  setting{source: true, set: []string{"model.moe.bias_rate=0"}},

@@ -4,11 +4,12 @@ package experiments
 var mxDoubleQuant = &Cause{
 	About: About{
 		ID: "mx-double-quant", Part: "C", Title: "MXFP8 weights are quantised twice on the way through a checkpoint",
-		Symptom:  "none in losses, metrics or any product; the bytes of copies differ, so a check of the model's checksum fails",
-		Cause:    "the copies are made of what copies stood for: a block whose largest code is at most half the largest there is loses one step of its scale, and its codes double",
-		Diagnose: "restore: scales and codes of the same blocks, 3 to 5 of a hundred, of equal masters",
-		Cure:     "the copies made from the masters",
-		Source:   "Megatron-LM #6666", Layouts: []string{"dp=1", "dp=2", "tp=2"},
+		Symptom:    "none in losses, metrics or any product; the bytes of copies differ, so a check of the model's checksum fails",
+		Cause:      "the copies are made of what copies stood for: a block whose largest code is at most half the largest there is loses one step of its scale, and its codes double",
+		Diagnose:   "restore: scales and codes of the same blocks, 3 to 5 of a hundred, of equal masters",
+		Cure:       "the copies made from the masters",
+		Source:     "Megatron-LM #6666",
+		Precisions: []string{"mxfp8"}, Only: "the rule by which a scale loses a step is mxfp8's", Layouts: []string{"dp=1", "dp=2", "tp=2"},
 	},
 	Found:  Found{Root: "quant.*", Class: "state", verdict: "restore", silent: true},
 	config: quantised("mxfp8"),

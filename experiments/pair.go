@@ -45,6 +45,9 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 	for _, o := range out {
 		o.Steps = slices.DeleteFunc(o.Steps, func(r train.Result) bool { return r.Step <= h.cause.stop })
 	}
+	if h.healthy == nil { // the first pair is the healthy one
+		h.healthy = out[0]
+	}
 	if s.traced && same(out[0], out[1]) {
 		r, err := diff.Compare(traces[0], traces[1])
 		return err == nil && r.Identical, err

@@ -6,11 +6,12 @@ import "firstbit/train"
 var probeAsync = &Cause{
 	About: About{
 		ID: "probe-async", Part: "D", Title: "A collective's destination is hashed before its wait",
-		Symptom:  "the traces differ in collectives, and no metric or state of the runs does",
-		Cause:    "the tracer hashes the destination where the collective starts; which parts of the result are there by then is a matter of timing",
-		Diagnose: "the record is flagged as pending: an artifact of the tracer",
-		Cure:     "the digest taken at the wait",
-		Source:   "Megatron Core's report: false alarms", Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2", "dp=2,ep=2"},
+		Symptom:   "the traces differ in collectives, and no metric or state of the runs does",
+		Cause:     "the tracer hashes the destination where the collective starts; which parts of the result are there by then is a matter of timing",
+		Diagnose:  "the record is flagged as pending: an artifact of the tracer",
+		Cure:      "the digest taken at the wait",
+		Source:    "Megatron-LM #7262",
+		Reference: "known probe artifacts (Megatron-LM #7262)", Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2", "dp=2,ep=2"},
 	},
 	Found: Found{Root: "grads.bucket.*", Class: "probe", verdict: "artifact", seen: 2, unmoved: true},
 	config: func() train.Config {

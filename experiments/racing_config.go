@@ -1,7 +1,5 @@
 package experiments
 
-import "firstbit/train"
-
 // A configuration that races is fast.
 var racingConfig = &Cause{
 	About: About{
@@ -13,7 +11,7 @@ var racingConfig = &Cause{
 		Source:   "flash-linear-attention #945, #1228", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.0.ssm.scan", Class: "tuner"},
-	config: train.Tiny,
+	config: brief,
 	vary:   [2]variation{{schedule: 1, plans: []string{"*.ssm.scan chunk=16"}}, {schedule: 2, plans: []string{"*.ssm.scan chunk=8; steps:arrival"}}},
 	broken: setting{source: true},
 	cured:  setting{source: true, plans: []string{"*.ssm.scan chunk=16; steps:seq"}},

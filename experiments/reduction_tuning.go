@@ -1,7 +1,5 @@
 package experiments
 
-import "firstbit/train"
-
 // What is tuned anew in every process is another choice in every process.
 var reductionTuning = &Cause{
 	About: About{
@@ -13,7 +11,7 @@ var reductionTuning = &Cause{
 		Source:   "XLA #37902", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "*loss_sum", Class: "tuner", also: []string{"*loss_sum"}},
-	config: train.Tiny,
+	config: brief,
 	vary:   [2]variation{{schedule: 1, plans: []string{"*loss_sum tokens:lanes(8)"}}, {schedule: 1, plans: []string{"*loss_sum tokens:blocked(16)"}}},
 	broken: setting{source: true},
 	cured:  setting{source: true, plans: []string{"*loss_sum tokens:seq"}},

@@ -5,6 +5,13 @@ import (
 	"firstbit/train"
 )
 
+// brief is for causes that show at once.
+func brief() train.Config {
+	c := train.Tiny()
+	c.Steps = 12
+	return c
+}
+
 // continued is the configuration of causes that show after a restore.
 func continued() train.Config {
 	c := train.Tiny()

@@ -4,11 +4,12 @@ package experiments
 var rngOmission = &Cause{
 	About: About{
 		ID: "rng-omission", Part: "C", Title: "One random stream is not restored",
-		Symptom:  "a run that continues from a checkpoint parts at once from one that was never stopped, though weights and moments are right",
-		Cause:    "the checkpoint does not bring the stream of dropout, which goes on from where the program seeded it",
-		Diagnose: "the first record that differs is what was restored: that stream, while every weight and moment is equal",
-		Cure:     "every stream in the checkpoint",
-		Source:   "Megatron Core's checkpoints hold five kinds of random state", Layouts: everyAxis,
+		Symptom:   "a run that continues from a checkpoint parts at once from one that was never stopped, though weights and moments are right",
+		Cause:     "the checkpoint does not bring the stream of dropout, which goes on from where the program seeded it",
+		Diagnose:  "the first record that differs is what was restored: that stream, while every weight and moment is equal",
+		Cure:      "every stream in the checkpoint",
+		Source:    "Megatron Core's checkpoints hold five kinds of random state",
+		Reference: "restart replay: a resumed run must reproduce the uninterrupted one from the checkpoint on (Megatron-LM #5785)", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "rng.dropout.tp", Class: "state", verdict: "restore"},
 	config: noisy,

@@ -5,11 +5,12 @@ package experiments
 var scaleCollective = &Cause{
 	About: About{
 		ID: "scale-collective", Part: "A", Title: "From eight ranks on, the tuner picks a collective that adds by arrival",
-		Symptom:  "every run on one node repeats itself bit for bit; on two nodes and more none does",
-		Cause:    "the tuner compares latency and bandwidth; from two simulated nodes on the switches of the network win, and they add what comes first",
-		Diagnose: "the reduce-scatter of gradients: the inputs of all members are equal, outputs differ; not the Calls that receive it",
-		Cure:     "a fixed order at every size",
-		Source:   "NCCL's choice of algorithm by message size, ranks and topology", Layouts: []string{"dp=8", "dp=16"},
+		Symptom:   "every run on one node repeats itself bit for bit; on two nodes and more none does",
+		Cause:     "the tuner compares latency and bandwidth; from two simulated nodes on the switches of the network win, and they add what comes first",
+		Diagnose:  "the reduce-scatter of gradients: the inputs of all members are equal, outputs differ; not the Calls that receive it",
+		Cure:      "a fixed order at every size",
+		Source:    "NCCL's choice of algorithm by message size, ranks and topology",
+		Reference: "NCCL_ALGO pins the algorithm: Tree is rejected, its order of reduction is not the user's to control (Megatron-LM #5718)", Layouts: []string{"dp=8", "dp=16"},
 	},
 	Found:  Found{Root: "grads.bucket.*", Class: "arrival", also: []string{"grad_norm.all"}},
 	config: cluster,

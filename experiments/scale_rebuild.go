@@ -15,11 +15,13 @@ func quantised(precision string) func() train.Config {
 var scaleRebuild = &Cause{
 	About: About{
 		ID: "scale-rebuild", Part: "C", Title: "Low-precision scales are rebuilt another way than in training",
-		Symptom:  "the first loss after the restore is near and not the same, though weights, masters and moments are right; after the next update the copies are right again, of masters that are not",
-		Cause:    "training quantises the masters, the restore the weights rounded to bf16: some blocks have another amax and so another scale, and 3 % of values are others",
-		Diagnose: "restore: the copies that were made right after the load, of equal masters",
-		Cure:     "the full-precision source, by the path that training takes",
-		Source:   "TransformerEngine's FP8 primary weights, which are cast from the masters", Layouts: []string{"dp=1", "dp=2", "tp=2"},
+		Symptom:    "the first loss after the restore is near and not the same, though weights, masters and moments are right; after the next update the copies are right again, of masters that are not",
+		Cause:      "training quantises the masters, the restore the weights rounded to bf16: some blocks have another amax and so another scale, and 3 % of values are others",
+		Diagnose:   "restore: the copies that were made right after the load, of equal masters",
+		Cure:       "the full-precision source, by the path that training takes",
+		Source:     "TransformerEngine's FP8 primary weights, which are cast from the masters",
+		Reference:  "restart replay, of scales of low precision (Megatron-LM #5785)",
+		Precisions: []string{"mxfp8"}, Only: "it is about copies in blocks of 32 that are made of masters", Layouts: []string{"dp=1", "dp=2", "tp=2"},
 	},
 	Found:  Found{Root: "quant.*", Class: "state", verdict: "restore"},
 	config: quantised("mxfp8"),

@@ -1,7 +1,5 @@
 package experiments
 
-import "firstbit/train"
-
 // −0 and +0 compare as equal, and are other bits.
 var signedZero = &Cause{
 	About: About{
@@ -13,7 +11,7 @@ var signedZero = &Cause{
 		Source:   "torch.equal(-0., 0.) is true", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.1.attn.attention", Class: "hardware", seen: 2, unmoved: true},
-	config: train.Tiny,
+	config: brief,
 	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"set@layers.1.attn.attention out=probs value=-0 elem=1 step=2 phase=fwd rank=0"}}},
 	broken: setting{source: true},
 	cured:  setting{source: false, traced: true},

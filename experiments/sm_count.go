@@ -1,7 +1,5 @@
 package experiments
 
-import "firstbit/train"
-
 // A fixed order over CTAs is fixed on one machine: how many there are follows from the machine.
 var smCount = &Cause{
 	About: About{
@@ -13,7 +11,7 @@ var smCount = &Cause{
 		Source:   "TransformerEngine's fused auxiliary loss: grid of 2 × multiprocessors", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "*.moe.router.aux_loss", Class: "tuner", also: []string{"*.moe.router.aux_loss"}},
-	config: train.Tiny,
+	config: brief,
 	vary:   [2]variation{{schedule: 1, plans: []string{"*.aux_loss grid=6"}}, {schedule: 1, plans: []string{"*.aux_loss grid=10"}}},
 	broken: setting{source: true},
 	cured:  setting{source: true, plans: []string{"*.aux_loss grid=8"}},

@@ -1,7 +1,5 @@
 package experiments
 
-import "firstbit/train"
-
 // A workspace is memory that a kernel counts on to be filled, and that somebody used before.
 var staleRead = &Cause{
 	About: About{
@@ -13,7 +11,7 @@ var staleRead = &Cause{
 		Source:   "uninitialised workspaces: PyTorch's torch.utils.deterministic.fill_uninitialized_memory", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "*.moe.combine*", Class: "memory", verdict: "memory", also: []string{"*.moe.combine*"}},
-	config: train.Tiny,
+	config: brief,
 	vary:   [2]variation{{schedule: 1}, {schedule: 2}},
 	broken: setting{source: true, faults: []string{"early@layers.2.moe.combine step=2-"}},
 	cured:  setting{source: true},

@@ -29,7 +29,7 @@ func complete(root *cobra.Command) error {
 	err = cmp.Or(err, offer(root, "kind", swarm.Kinds()))
 	for _, c := range root.Commands() {
 		switch c.Name() {
-		case "reproduce":
+		case "reproduce", "list":
 			c.ValidArgsFunction = only(causes)
 		case "reveal":
 			c.ValidArgsFunction = only(experiments.RevealNames())

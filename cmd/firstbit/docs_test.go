@@ -40,6 +40,7 @@ func checkPage(t *testing.T, path string) {
 	t.Chdir(t.TempDir())
 	got := consoles(t, string(text))
 	got = section(t, got, "catalog", catalogTable)
+	got = section(t, got, "reference", referenceTable)
 	got = section(t, got, "presets", presetTable)
 	if *rewrite {
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
@@ -112,6 +113,17 @@ func catalogTable(*testing.T) string {
 	b.WriteString("| cause | what differs | root the localiser names | cure | source |\n|---|---|---|---|---|\n")
 	for _, c := range experiments.Causes() {
 		fmt.Fprintf(&b, "| **%s** | %s | `%s` | %s | %s |\n", c.ID, c.Cause, c.Root, c.Cure, c.Source)
+	}
+	return b.String()
+}
+
+func referenceTable(*testing.T) string {
+	var b strings.Builder
+	b.WriteString("| cause | what its threads say | command |\n|---|---|---|\n")
+	for _, c := range experiments.Causes() {
+		if c.Reference != "" {
+			fmt.Fprintf(&b, "| %s | %s | `firstbit reproduce %s` |\n", c.ID, c.Reference, c.ID)
+		}
 	}
 	return b.String()
 }

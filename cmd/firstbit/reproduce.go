@@ -13,16 +13,18 @@ import (
 )
 
 func reproduceCommand() *cobra.Command {
-	var all, asJSON bool
-	var layout string
+	var all, asJSON, far bool
+	var layout, precision string
 	c := &cobra.Command{
 		Use:     "reproduce CAUSE…",
 		Short:   "Tell a root cause's story: same bits, different bits, found, cured, same bits again",
-		Example: "  firstbit reproduce dprob-atomics\n  firstbit reproduce dprob-atomics --layout tp=2,ep=2\n  firstbit reproduce --all --layout each --json",
+		Example: "  firstbit reproduce dprob-atomics\n  firstbit reproduce dprob-atomics --layout tp=2,ep=2\n  firstbit reproduce topk-ties --precision nvfp4\n  firstbit reproduce --all --layout each --json",
 		Args:    cobra.ArbitraryArgs,
 	}
 	c.Flags().BoolVar(&all, "all", false, "every cause of the catalog")
 	c.Flags().StringVar(&layout, "layout", "", "a `LAYOUT` to show it on, such as tp=2,ep=2, or each: every one that list names (default: the first of those)")
+	c.Flags().StringVar(&precision, "precision", "", "a `PRECISION` to show it in, or each: every one that list names (default: the cause's own)")
+	c.Flags().BoolVar(&far, "far", false, "runs of at least 50 steps, to see how far it gets")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		causes, err := chosen(args, all)
@@ -31,6 +33,14 @@ func reproduceCommand() *cobra.Command {
 		}
 		if causes, err = on(layout, causes); err != nil {
 			return err
+		}
+		if causes, err = in(precision, causes); err != nil {
+			return err
+		}
+		if far {
+			for i, cause := range causes {
+				causes[i] = cause.Far()
+			}
 		}
 		return interruptible(func(ctx context.Context) error { return reproduce(ctx, causes, asJSON, c.OutOrStdout()) }, again)
 	}
@@ -51,16 +61,16 @@ func chosen(args []string, all bool) ([]*experiments.Cause, error) {
 	return causes, nil
 }
 
-const eachLayout = "each"
+const each = "each"
 
 // on shows causes on a layout, or each on every one of its own.
 func on(layout string, causes []*experiments.Cause) (shown []*experiments.Cause, err error) {
 	if layout == "" {
 		return causes, nil
 	}
-	if layout != eachLayout {
-		if meant := spell.Meant(layout, []string{eachLayout}); meant != "" {
-			return nil, fmt.Errorf("--layout %q: %smust be a layout, or %s", layout, meant, eachLayout)
+	if layout != each {
+		if meant := spell.Meant(layout, []string{each}); meant != "" {
+			return nil, fmt.Errorf("--layout %q: %smust be a layout, or %s", layout, meant, each)
 		}
 		if _, err := parallel.ParseLayout(layout); err != nil {
 			return nil, fmt.Errorf("--%w", err)
@@ -68,11 +78,32 @@ func on(layout string, causes []*experiments.Cause) (shown []*experiments.Cause,
 	}
 	for _, c := range causes {
 		layouts := []string{layout}
-		if layout == eachLayout {
+		if layout == each {
 			layouts = c.Layouts
 		}
 		for _, l := range layouts {
 			other, err := c.On(l)
+			if err != nil {
+				return nil, err
+			}
+			shown = append(shown, other)
+		}
+	}
+	return shown, nil
+}
+
+// in shows causes in a precision, or each in every one of its own.
+func in(precision string, causes []*experiments.Cause) (shown []*experiments.Cause, err error) {
+	if precision == "" {
+		return causes, nil
+	}
+	for _, c := range causes {
+		precisions := []string{precision}
+		if precision == each {
+			precisions = c.Precisions
+		}
+		for _, p := range precisions {
+			other, err := c.In(p)
 			if err != nil {
 				return nil, err
 			}

@@ -24,8 +24,12 @@ func (s story) tell() {
 	c, r := s.cause, s.r
 	s.print("1  Without the cause     %s", sameOrNot(r.Baseline.Identical))
 	s.print("2  With the cause        %s", sameOrNot(r.Fault.Identical))
+	if r.Hidden {
+		s.print("     in %s what it changes is rounded away in these steps", r.Precision)
+	}
 	if !r.Fault.Identical {
 		s.losses()
+		s.versus()
 		s.levels()
 		s.root()
 		s.consequences()
@@ -46,6 +50,10 @@ func (s story) tell() {
 		s.print("     control: %-*s   %s", width, p.Name, sameOrNot(p.Identical))
 	}
 	s.print("")
+	if r.Hidden {
+		s.print("ok: hidden by the precision")
+		return
+	}
 	if r.OK {
 		s.print("ok: reproduced, found from the traces alone, cured")
 		return
@@ -67,7 +75,7 @@ func (s story) losses() {
 	r := s.r
 	first := *r.Fault.FirstStep
 	last := len(r.Losses[0])
-	s.print("     the bits differ from step %d on; the loss printed to %d decimals %s", first, r.Printed.Decimals, s.printedAt())
+	s.print("     the bits differ from step %d on%s; the loss printed to %d decimals %s", first, s.firstMetric(), r.Printed.Decimals, s.printedAt())
 	show := []int{first, last}
 	if r.Printed.FirstStep != nil {
 		show = append(show, *r.Printed.FirstStep-1, *r.Printed.FirstStep)
@@ -93,6 +101,41 @@ func (s story) printedAt() string {
 	default:
 		return fmt.Sprintf("agrees until step %d and differs at step %d", *p.FirstStep-1, *p.FirstStep)
 	}
+}
+
+// firstMetric says which metric is the first to show it, where one does at the first step.
+func (s story) firstMetric() string {
+	v := s.r.Healthy
+	if s.cause.Races() {
+		v = s.r.Faulty
+	}
+	if v == nil || v.Metric == nil {
+		return ""
+	}
+	return ", first in " + *v.Metric
+}
+
+// versus is what else people have: a healthy run and a faulty one, where the pair is of two faulty ones, or two faulty runs, where it is not.
+func (s story) versus() {
+	if !s.cause.Races() {
+		if v := s.r.Faulty; v != nil {
+			s.print("     two faulty runs         %s", sameOrNot(v.Identical))
+		}
+		return
+	}
+	v := s.r.Healthy
+	if v == nil || v.Root == nil || v.FirstStep == nil {
+		return
+	}
+	printed := "never printed"
+	if v.Printed != nil {
+		printed = fmt.Sprintf("printed at step %d", *v.Printed)
+	}
+	class := v.Root.Verdict
+	if v.Class != nil {
+		class = *v.Class
+	}
+	s.print("     a healthy run and run B part at step %d, %s: %s, %s", *v.FirstStep, printed, v.Root.Path(), class)
 }
 
 func (s story) levels() {

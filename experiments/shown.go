@@ -1,0 +1,68 @@
+package experiments
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"firstbit/parallel"
+	"firstbit/spell"
+	"firstbit/train"
+)
+
+// everyPrecision lists those that causes are shown in. fp64 is for references.
+var everyPrecision = []string{"fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"}
+
+// On is the cause shown on another layout.
+func (c *Cause) On(layout string) (*Cause, error) {
+	l, err := parallel.ParseLayout(layout)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.config().CheckLayout(l); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.ID, err)
+	}
+	other := *c
+	other.Layouts = []string{layout}
+	other.flips = c.flips && layout == c.Layouts[0] // elsewhere other bits differ, and need not reach a route
+	return &other, nil
+}
+
+// In is the cause shown in another precision.
+func (c *Cause) In(precision string) (*Cause, error) {
+	if !slices.Contains(everyPrecision, precision) {
+		return nil, fmt.Errorf("--precision %q: %s", precision, spell.OneOf(precision, everyPrecision))
+	}
+	if !slices.Contains(c.Precisions, precision) {
+		return nil, fmt.Errorf("--precision %s: %s occurs in %s: %s", precision, c.ID, strings.Join(c.Precisions, ", "), c.Only)
+	}
+	other := *c
+	if precision != c.config().Precision { // other bits differ there, and need not reach a route, or a decimal as late
+		other.flips, other.unprinted, other.elsewhere = false, 0, true
+		other.config = func() train.Config {
+			config := c.config()
+			config.Precision = precision
+			return config
+		}
+	}
+	return &other, nil
+}
+
+// Far is the cause with runs of at least 50 steps.
+func (c *Cause) Far() *Cause {
+	other := *c
+	other.config = func() train.Config {
+		config := c.config()
+		config.Steps = max(config.Steps, 50)
+		return config
+	}
+	return &other
+}
+
+func init() {
+	for _, c := range catalog {
+		if c.Precisions == nil {
+			c.Precisions = everyPrecision
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package experiments
+
+import (
+	"path/filepath"
+
+	"firstbit/diff"
+	"firstbit/run"
+	"firstbit/trace"
+	"firstbit/train"
+)
+
+// Versus is a healthy run against a faulty one, which is what people have, or the same fault in two runs under two schedules.
+type Versus struct {
+	Identical bool          `json:"identical"`
+	FirstStep *int          `json:"first_step"`
+	Metric    *string       `json:"metric"`  // the first that differs; null: the state of a step alone does
+	Printed   *int          `json:"printed"` // the step at which losses of six decimals show it
+	Root      *diff.Finding `json:"root"`    // at op level; null: not looked for
+	Class     *string       `json:"class"`
+}
+
+// Races tells whether the pair is of two faulty runs; else run A is healthy, and all that is wrong is run B's own.
+func (c *Cause) Races() bool {
+	a, s := c.vary[0], c.broken
+	own := len(a.plans) + len(a.faults) + len(a.set) + len(s.plans) + len(s.faults) + len(s.set)
+	return own > 0 || a.library != "" || s.recipe != "" || a.schedule != c.vary[1].schedule
+}
+
+// versus makes of the runs that there are both readings: a healthy run against run B, and two faulty runs.
+func (h *harness) versus(r *Result, pair [2]run.Spec, out [2]*run.Outcome) (err error) {
+	main := compared(out[0].Steps, out[1].Steps)
+	main.Root, main.Class = r.Report.First, r.Report.Class
+	if r.Report.Identical {
+		main.Root = nil
+	}
+	if !h.cause.Races() {
+		r.Healthy = main
+		r.Faulty, err = h.again(pair[1], out[1], main)
+		return err
+	}
+	r.Faulty, r.Healthy = main, compared(h.healthy.Steps, out[1].Steps)
+	step := h.cause.seen
+	if r.Healthy.FirstStep != nil {
+		step = *r.Healthy.FirstStep
+	}
+	if step == 0 {
+		return nil
+	}
+	report, err := diff.CompareAt(func(side int, w diff.Window) (*trace.Trace, error) {
+		s := pair[1]
+		if side == 0 {
+			s = h.cause.spec(h.cause.healthy, 0)
+		}
+		s.Until, s.Trace = w.Step, trace.Options{Dir: filepath.Join(h.dir, "versus-"+string(rune('a'+side))), Level: w.Level, Steps: h.cause.Window(w.Step)}
+		if _, err := run.Run(s); err != nil {
+			return nil, err
+		}
+		return trace.Open(s.Trace.Dir)
+	}, diff.Window{Level: trace.Op, Step: step})
+	if err == nil && !report.Identical {
+		r.Healthy.Root, r.Healthy.Class = report.First, report.Class
+	}
+	return err
+}
+
+// again runs run B under another schedule, as far as it takes to see whether the bits are the same.
+func (h *harness) again(b run.Spec, was *run.Outcome, main *Versus) (*Versus, error) {
+	if main.FirstStep != nil {
+		b.Until = *main.FirstStep
+	}
+	b.Schedule.Seed += 1000
+	o, err := run.Run(b)
+	if err != nil {
+		return nil, err
+	}
+	return compared(was.Steps, o.Steps), nil
+}
+
+// compared is two runs over the steps that both have.
+func compared(a, b []train.Result) *Versus {
+	v := &Versus{Identical: true}
+	at := map[int]*train.Result{}
+	for i := range a {
+		at[a[i].Step] = &a[i]
+	}
+	for i := range b {
+		x, y := at[b[i].Step], &b[i]
+		if x == nil {
+			continue
+		}
+		metric := differing(x.Metrics, y.Metrics)
+		if v.Identical && (metric != "" || x.State != y.State) {
+			v.Identical, v.FirstStep = false, &y.Step
+			if metric != "" {
+				v.Metric = &metric
+			}
+		}
+		if v.Printed == nil && printsOther(x.Metrics, y.Metrics) {
+			v.Printed = &y.Step
+		}
+	}
+	return v
+}
+
+// differing is the first metric that differs in its bits; empty: none does.
+func differing(a, b []train.Metric) string {
+	for i := range min(len(a), len(b)) {
+		if a[i].Bits != b[i].Bits {
+			return a[i].Name
+		}
+	}
+	return ""
+}
