@@ -12,6 +12,7 @@ import (
 // Versus is a healthy run against a faulty one, which is what people have, or the same fault in two runs under two schedules.
 type Versus struct {
 	Identical bool          `json:"identical"`
+	Run       string        `json:"run"` // the faulty one of a healthy run and a faulty one: B, or A where B has the healthy bits
 	FirstStep *int          `json:"first_step"`
 	Metric    *string       `json:"metric"`  // the first that differs; null: the state of a step alone does
 	Printed   *int          `json:"printed"` // the step at which losses of six decimals show it
@@ -34,11 +35,16 @@ func (h *harness) versus(r *Result, pair [2]run.Spec, out [2]*run.Outcome) (err 
 		main.Root = nil
 	}
 	if !h.cause.Races() {
-		r.Healthy = main
+		r.Healthy, main.Run = main, "B"
 		r.Faulty, err = h.again(pair[1], out[1], main)
 		return err
 	}
+	faulty := 1
 	r.Faulty, r.Healthy = main, compared(h.healthy.Steps, out[1].Steps)
+	if r.Healthy.Identical && h.cause.seen == 0 { // by chance run B's arrival is the healthy order: then run A's is not
+		faulty, r.Healthy = 0, compared(h.healthy.Steps, out[0].Steps)
+	}
+	r.Healthy.Run = string(rune('A' + faulty))
 	step := h.cause.seen
 	if r.Healthy.FirstStep != nil {
 		step = *r.Healthy.FirstStep
@@ -47,7 +53,7 @@ func (h *harness) versus(r *Result, pair [2]run.Spec, out [2]*run.Outcome) (err 
 		return nil
 	}
 	report, err := diff.CompareAt(func(side int, w diff.Window) (*trace.Trace, error) {
-		s := pair[1]
+		s := pair[faulty]
 		if side == 0 {
 			s = h.cause.spec(h.cause.healthy, 0)
 		}

@@ -135,7 +135,7 @@ func (s story) versus() {
 	if v.Class != nil {
 		class = *v.Class
 	}
-	s.print("     a healthy run and run B part at step %d, %s: %s, %s", *v.FirstStep, printed, v.Root.Path(), class)
+	s.print("     a healthy run and run %s part at step %d, %s: %s, %s", v.Run, *v.FirstStep, printed, v.Root.Path(), class)
 }
 
 func (s story) levels() {
