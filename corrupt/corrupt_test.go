@@ -93,7 +93,7 @@ func TestBisect(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, b.ok)
 		require.Equal(t, site, b.site)
-		require.LessOrEqual(t, b.replays, 11, "of some 500 Calls")
+		require.LessOrEqual(t, b.replays, 10, "of some 200 Calls")
 		require.Less(t, b.part, float64(b.replays))
 	}
 	b, err := bisect(healthy, healthy, 2)
