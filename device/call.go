@@ -133,9 +133,9 @@ type Watched struct {
 	Probe    func(Partial) // nil unless watched at kernel level
 	Arrivals []Arrival     // if it is, the orders drawn while the Call ran
 
-	Leaves   func(sum string, n int) // told of every sum that is resolved; nil: nobody asks
-	Launches int                     // how often its body ran since whoever watches set it to 0
-	InOrder  bool                    // who watches waits for everybody, so that all arrive in order
+	Leaves   func(sum string, n, fused int) // told of every sum that is resolved, and how many products a tensor core adds at once; nil: nobody asks
+	Launches int                            // how often its body ran since whoever watches set it to 0
+	InOrder  bool                           // who watches waits for everybody, so that all arrive in order
 }
 
 // site is where Calls of one name come from.

@@ -16,16 +16,20 @@ func (c *Call) Fold(name string, n int) kernel.Fold {
 	if r.MMA != "" {
 		c.dev.misfit(c, r, errNoProducts)
 	}
+	c.told(name, n, 0)
 	return c.fold(name, r, n)
+}
+
+func (c *Call) told(sum string, n, fused int) {
+	if c.Leaves != nil {
+		c.Leaves(sum, n, fused)
+	}
 }
 
 var errNoProducts = errors.New("is no sum of products of two tensors, which is what tensor cores add up")
 
 // fold is a reduction resolved for n leaves.
 func (c *Call) fold(name string, r reduce.Reduction, n int) kernel.Fold {
-	if c.Leaves != nil {
-		c.Leaves(name, n)
-	}
 	if n > 0 && !r.Order.Fits(n) {
 		c.dev.misfit(c, r, r.Order.Check(n))
 		r.Order = reduce.Seq
@@ -47,6 +51,7 @@ func (c *Call) Products(name string, n int, o lowp.Operands) kernel.Fold {
 	r := c.Plan.Reduction(name)
 	f := c.fold(name, r, n)
 	if r.MMA == "" || o.A == lowp.FP64 {
+		c.told(name, n, 0)
 		return f
 	}
 	mma, err := lowp.MMAOf(r.MMA, o, r.Acc)
@@ -61,6 +66,7 @@ func (c *Call) Products(name string, n int, o lowp.Operands) kernel.Fold {
 		return f
 	}
 	f.MMA = mma
+	c.told(name, n, mma.Terms)
 	return f
 }
 
@@ -70,9 +76,7 @@ func (c *Call) FoldAt(name string, n int, at reduce.Context) kernel.Fold {
 	if r.MMA != "" {
 		c.dev.misfit(c, r, errNoProducts)
 	}
-	if c.Leaves != nil {
-		c.Leaves(name, n)
-	}
+	c.told(name, n, 0)
 	at.Arrival = func(n int) []int { return c.Arrival(name, n) }
 	r.Order = r.Order.Resolve(at, n)
 	if !r.Order.Fits(n) {

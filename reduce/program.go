@@ -112,8 +112,32 @@ func (p *Program) stack() int {
 	return most
 }
 
+// FusedTree is the tree the program adds by where chains are of fused sums, each of which takes the next values, so many, to what the one before
+// left: those of a tensor core.
+func (p *Program) FusedTree(terms int) Tree {
+	return p.treeOf(func(leaves []int) Tree {
+		t := Empty
+		for len(leaves) > 0 {
+			n := min(terms, len(leaves))
+			var kids []Tree
+			if !t.isEmpty() {
+				kids = append(kids, t)
+			}
+			for _, l := range leaves[:n] {
+				kids = append(kids, Tree{Leaf: l})
+			}
+			if t, leaves = kids[0], leaves[n:]; len(kids) > 1 {
+				t = Node(kids...)
+			}
+		}
+		return t
+	})
+}
+
 // Tree is the tree the program adds by.
-func (p *Program) Tree() Tree {
+func (p *Program) Tree() Tree { return p.treeOf(Chain) }
+
+func (p *Program) treeOf(chain func(leaves []int) Tree) Tree {
 	if p.N == 0 {
 		return Empty
 	}
@@ -134,7 +158,7 @@ func (p *Program) Tree() Tree {
 		if s.By != Rounded {
 			stack = append(stack, adding(s.By, leaves))
 		} else {
-			stack = append(stack, Chain(leaves))
+			stack = append(stack, chain(leaves))
 		}
 	}
 	return stack[0]

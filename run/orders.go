@@ -98,6 +98,9 @@ func (x *Extracted) row(r reduce.Reduction, calls, exact []*rerun, leaves int) O
 	// Of some arrival, and of the first chunk, channel or owner.
 	concrete := r.Order.Resolve(reduce.Context{Node: x.Config.Cluster.RanksPerNode, Arrival: func(n int) []int { return reduce.Permutation(1, n) }}, leaves)
 	t := concrete.Tree(leaves)
+	if fused := calls[0].fused[r.Name]; fused > 0 {
+		t = concrete.Program(leaves).FusedTree(fused)
+	}
 	o := Ordered{Order: r.Order.String(), Format: strings.TrimPrefix(r.String(), r.Name+":"+r.Order.String()+"/"), Tree: t.String(), Depth: t.Depth(), Bound: t.Ulps(), Roundings: t.Roundings(), Alive: t.Alive(), Sum: t, out: calls}
 	written := 0
 	for _, c := range calls {

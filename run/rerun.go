@@ -87,6 +87,7 @@ type rerun struct {
 	timed  bool
 	took   time.Duration  // the shortest of the runs that were timed
 	leaves map[string]int // of every sum, the most that it added
+	fused  map[string]int // of every sum, how many products a tensor core adds at once
 }
 
 func (c *ExtractedCall) prepare(at Site) (*rerun, error) {
@@ -132,8 +133,10 @@ func (r *rerun) middleware(next device.Runner) device.Runner {
 			put = r.fill
 		}
 		back := put(c)
-		r.leaves = map[string]int{}
-		c.Leaves = func(sum string, n int) { r.leaves[sum] = max(r.leaves[sum], n) }
+		r.leaves, r.fused = map[string]int{}, map[string]int{}
+		c.Leaves = func(sum string, n, fused int) {
+			r.leaves[sum], r.fused[sum] = max(r.leaves[sum], n), fused
+		}
 		r.run(next, c)
 		c.Leaves = nil
 		r.ran = true
