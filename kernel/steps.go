@@ -89,18 +89,18 @@ func RunRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step
 	}
 	stack := Borrow[T](f.Depth * len(dst))
 	defer GiveBack(stack)
-	r := rows[T]{f: f, n: len(dst), stack: (*stack)[:0], chain: chain}
+	r := rows[T]{f: f, n: len(dst), stack: (*stack)[:0]}
 	simple := f.simple()
 	for _, step := range f.Steps {
 		switch {
 		case !simple:
-			r.step(step)
+			r.step(step, chain)
 		case step.Join > 0:
 			top := len(r.stack) - r.n
 			joinRow(f, r.stack[top-r.n:top], r.stack[top:])
 			r.stack = r.stack[:top]
 		default:
-			r.push(step)
+			r.push(step, chain)
 		}
 	}
 	copy(dst, r.stack)
@@ -119,37 +119,36 @@ func joinRow[T libm.Float](f Fold, a, b []T) {
 	}
 }
 
-// rows is the stack machine on rows of n partial sums.
+// rows is the stack machine on rows of n partial sums. What adds leaves is passed on and not kept, so that it needs no place in the heap.
 type rows[T libm.Float] struct {
 	f     Fold
 	n     int
 	stack []T
-	chain func(acc []T, step reduce.Step)
 }
 
 // push is a new row with the leaves of a step.
-func (r *rows[T]) push(step reduce.Step) []T {
+func (r *rows[T]) push(step reduce.Step, chain func(acc []T, step reduce.Step)) []T {
 	r.stack = r.stack[:len(r.stack)+r.n]
 	acc := r.stack[len(r.stack)-r.n:]
 	Fill(acc, Negzero[T]())
-	r.chain(acc, step)
+	chain(acc, step)
 	return acc
 }
 
 // step is a step of a fold that sends or stores, or adds more than two at once. What such a sum needs one by one is a row each.
-func (r *rows[T]) step(step reduce.Step) {
+func (r *rows[T]) step(step reduce.Step, chain func(acc []T, step reduce.Step)) {
 	switch {
 	case step.Join > 0:
 		r.join(step, step.Join)
 	case step.By != reduce.Rounded:
 		for c := range step.Count {
-			r.push(one(step, c))
+			r.push(one(step, c), chain)
 		}
 		r.join(step, step.Count)
 	case r.f.Wire == lowp.FP32:
-		r.push(step)
+		r.push(step, chain)
 	default:
-		r.hops(step)
+		r.hops(step, chain)
 	}
 	if step.Stored && r.f.Store != lowp.FP32 {
 		for j, v := range r.stack[len(r.stack)-r.n:] {
@@ -173,8 +172,8 @@ func (r *rows[T]) join(step reduce.Step, many int) {
 }
 
 // hops is a chain where what comes from elsewhere is rounded: each leaf, or the running sum.
-func (r *rows[T]) hops(step reduce.Step) {
-	acc := r.push(one(step, 0))
+func (r *rows[T]) hops(step reduce.Step, chain func(acc []T, step reduce.Step)) {
+	acc := r.push(one(step, 0), chain)
 	leaf := Borrow[T](r.n)
 	defer GiveBack(leaf)
 	for c := 1; c < step.Count; c++ {
@@ -182,11 +181,11 @@ func (r *rows[T]) hops(step reduce.Step) {
 			for j, v := range acc {
 				acc[j] = sent(r.f, v)
 			}
-			r.chain(acc, one(step, c))
+			chain(acc, one(step, c))
 			continue
 		}
 		Fill(*leaf, Negzero[T]())
-		r.chain(*leaf, one(step, c))
+		chain(*leaf, one(step, c))
 		for j, v := range *leaf {
 			acc[j] = Join(r.f, acc[j], sent(r.f, v))
 		}
