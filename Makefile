@@ -18,7 +18,7 @@ check: ## vet, staticcheck, gofmt, the assembly against its generators, the race
 arch: ## the same bits natively, on four architectures under qemu-user, and as wasm under Node; builds for macOS and Windows
 	scripts/arch.sh
 
-asm: ## write the assembly of kernel, libm and lowp from the generators in scripts/asm
+asm: ## write the assembly of kernel, libm, lowp and reduce from the generators in scripts/asm
 	go -C scripts/asm run .
 
 fuzz: ## every fuzz target for ten seconds

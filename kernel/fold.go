@@ -114,7 +114,46 @@ func Sum[T libm.Float](f Fold, x []T, stride int) T {
 		}
 		return acc
 	}
+	if x, ok := any(x).([]float32); ok && stride == 1 && Plain[T](f) && f.Lanes(reduce.Lanes) {
+		return T(sumLanes(f, x[:f.N]))
+	}
 	return Run(f, func(i int) T { return x[i*stride] })
+}
+
+// Lanes tells whether the chains of f are as many strided lanes, however they are joined.
+func (f Fold) Lanes(lanes int) bool {
+	if f.Perm != nil || f.N < lanes || f.Depth > lanes {
+		return false
+	}
+	chains := 0
+	for _, s := range f.Steps {
+		if s.Join > 0 {
+			continue
+		}
+		chains++
+		if chains > lanes || s.Stride != lanes || s.Start >= lanes || s.Count != (f.N-s.Start+lanes-1)/lanes {
+			return false
+		}
+	}
+	return chains == lanes
+}
+
+// sumLanes is the sum by a plain fold of eight lanes.
+func sumLanes(f Fold, x []float32) float32 {
+	var lanes, stack [reduce.Lanes]float32
+	Fill(lanes[:], Negzero[float32]())
+	reduce.AddLanes(&lanes, x)
+	top := 0
+	for _, s := range f.Steps {
+		if s.Join > 0 {
+			top--
+			stack[top-1] += stack[top]
+			continue
+		}
+		stack[top] = lanes[s.Start]
+		top++
+	}
+	return stack[0]
 }
 
 // whole is the adder of a fold that adds all its leaves at once; Rounded: it does not.

@@ -12,7 +12,7 @@ import (
 // Reduces: elements, by f.
 func sumSquares[T libm.Float](x []T, f kernel.Fold) T {
 	kernel.Need(f, len(x))
-	if !kernel.Plain[T](f) || !inLanes(f) {
+	if !kernel.Plain[T](f) || !f.Lanes(lanes) {
 		return kernel.Dot(f, x, 1, x, 1)
 	}
 	partial := squareLanes(x)
@@ -33,24 +33,6 @@ func sumSquares[T libm.Float](x []T, f kernel.Fold) T {
 // lanes is the number of strided accumulators SumSquares keeps at once: the order of the
 // gradient norm, whose additions would wait for one another in any one lane.
 const lanes = 8
-
-// inLanes tells whether the chains of f are the strided lanes, however they are joined.
-func inLanes(f kernel.Fold) bool {
-	if f.Perm != nil || f.N < lanes || f.Depth > lanes {
-		return false
-	}
-	chains := 0
-	for _, s := range f.Steps {
-		if s.Join > 0 {
-			continue
-		}
-		chains++
-		if chains > lanes || s.Stride != lanes || s.Start >= lanes || s.Count != (f.N-s.Start+lanes-1)/lanes {
-			return false
-		}
-	}
-	return chains == lanes
-}
 
 // squareLanes is the sum of squares of each lane, in sequence.
 func squareLanes[T libm.Float](x []T) [lanes]T {

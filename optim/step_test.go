@@ -29,7 +29,7 @@ func TestSumSquaresIsItsDefinition(t *testing.T) {
 				f := foldOf(order, n)
 				f.Acc = acc
 				check.SameBits(t, []float32{reduce.MustOrder(order).Tree(n).Sum(squares, acc)}, []float32{sumSquares(x, f)}, "%s of %d", order, n)
-				if inLanes(f) {
+				if f.Lanes(lanes) {
 					fast++
 				}
 			}

@@ -118,6 +118,32 @@ func TestLongOrderFreeSums(t *testing.T) {
 	require.Equal(t, float32(float64(math.MaxFloat32)+float64(len(x)/2)*ulp), AddBy(Exact, x, lowp.FP32))
 }
 
+// Vectors have the bits of the plain loops, at any length and alignment.
+func TestVectorsOfSums(t *testing.T) {
+	if !vectorised {
+		t.Skip("no vector registers")
+	}
+	r := rand.New(rand.NewPCG(9, 10))
+	for range 2000 {
+		x := wideValues(r, 1+r.IntN(100))
+		x = x[r.IntN(min(len(x), 4)):]
+		largest, least := span(x)
+		a, b := spanPlain(x)
+		require.Equal(t, [2]uint32{a, b}, [2]uint32{largest, least}, x)
+		near := make([]float32, len(x))
+		for i := range near {
+			near[i] = float32(r.NormFloat64())
+		}
+		high, low := split(near, 0x1.8p52*0x1p-30)
+		wantHigh, wantLow := splitPlain(near, 0x1.8p52*0x1p-30)
+		require.Equal(t, [2]float64{wantHigh, wantLow}, [2]float64{high, low})
+		lanes, plain := [Lanes]float32{}, [Lanes]float32{}
+		AddLanes(&lanes, near)
+		lanesPlain(&plain, near)
+		require.Equal(t, plain, lanes)
+	}
+}
+
 func TestBinnedKeepsTheLeadingBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
@@ -213,6 +239,14 @@ func BenchmarkOrderFree(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(x)), "ns/value")
 		})
 	}
+	b.Run("lanes(8)", func(b *testing.B) {
+		for range b.N {
+			var sums [Lanes]float32
+			AddLanes(&sums, x)
+			inOrder = sums[0]
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(x)), "ns/value")
+	})
 	b.Run("in order", func(b *testing.B) {
 		for range b.N {
 			s := float32(math.Copysign(0, -1))

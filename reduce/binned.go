@@ -41,7 +41,7 @@ func (b *Bins) Add(x []float32) {
 }
 
 func (b *Bins) add(x []float32) {
-	largest := math.Float32bits(lowp.AbsMax(x))
+	largest, _ := span(x)
 	switch {
 	case largest >= 0xff<<fractionBits:
 		b.other.note(x)
@@ -63,17 +63,8 @@ func units(x []float32, bin int) int64 {
 	unit := math.Ldexp(1, binWidth*bin-binBias)
 	// Beside 1.5·2⁵² units, a float64 keeps whole units and rounds the rest.
 	beside := float64(0x1.8p52 * unit)
-	var p, q, r, s float64
-	for ; len(x) >= 4; x = x[4:] {
-		p += (float64(x[0]) + beside) - beside
-		q += (float64(x[1]) + beside) - beside
-		r += (float64(x[2]) + beside) - beside
-		s += (float64(x[3]) + beside) - beside
-	}
-	for _, v := range x {
-		p += (float64(v) + beside) - beside
-	}
-	return int64(((p + q) + (r + s)) / unit) // fits: at most binsChunk values, below 2³⁸ units each
+	sum, _ := split(x, beside)
+	return int64(sum / unit) // fits: at most binsChunk values, below 2³⁸ units each
 }
 
 // note notes what is no number among the values.
@@ -168,7 +159,7 @@ func oddInt(v int64, e int) float64 {
 
 // binned32 is the binned sum of values that are all here: only the lowest bin is of use.
 func binned32(x []float32, acc lowp.Format) float32 {
-	largest := math.Float32bits(lowp.AbsMax(x))
+	largest, _ := span(x)
 	if largest == 0 || largest >= 0xff<<fractionBits {
 		var b Bins
 		b.Add(x)

@@ -108,7 +108,7 @@ func (a *Accumulator) Sum(acc lowp.Format) float32 {
 // carry. It holds 2⁴⁰ values of fp32.
 type wide [11]int64
 
-// add adds v·2^shift units, v below 2⁴³.
+// add adds v·2^shift units, v below 2⁵³.
 func (w *wide) add(v uint64, shift int, negative bool) {
 	digit, low := shift/32, shift%32
 	hi, lo := bits.Mul64(v, 1<<low)
@@ -171,40 +171,58 @@ func (w wide) odd() float64 {
 	return v
 }
 
-// exact32 is the exact sum of values that are all here. Where their exponents are near one another, whole blocks add up in float64
-// without a rounding.
+// exact32 is the exact sum of values that are all here: block by block in two float64s where these hold it, as they do unless exponents are very
+// far apart.
 func exact32(x []float32, acc lowp.Format) float32 {
-	if largest := math.Float32bits(lowp.AbsMax(x)); largest < 0xff<<fractionBits && largest > 0 {
-		if sum, ok := exactNarrow(x, largest); ok {
-			return roundOnce(sum, acc)
+	var total wide
+	seen := false
+	for at := 0; at < len(x); at += exactChunk {
+		block := x[at:min(at+exactChunk, len(x))]
+		largest, least := span(block)
+		if largest == 0 {
+			for _, v := range block {
+				seen = seen || !math.Signbit(float64(v))
+			}
+			continue
+		}
+		if seen = true; !total.addBlock(block, largest, least+1) {
+			var a Accumulator
+			a.Add(x)
+			return a.Sum(acc)
 		}
 	}
-	var a Accumulator
-	a.Add(x)
-	return a.Sum(acc)
+	if !seen {
+		return float32(math.Copysign(0, -1))
+	}
+	return roundOnce(total.odd(), acc)
 }
 
-// exactNarrow adds values the exponents of which span so little that a float64 holds every partial sum, if they do.
-func exactNarrow(x []float32, largest uint32) (sum float64, ok bool) {
-	// In units of 2⁻⁵³ of twice the largest, times the number of values, every partial sum is below 2⁵³.
-	exponent := max(int(largest>>fractionBits), 1) - 126 + bits.Len(uint(len(x)))
-	unit := math.Ldexp(1, exponent-53)
-	beside := float64(0x1.8p52 * unit)
-	var p, q, r, s, lost float64
-	for ; len(x) >= 4; x = x[4:] {
-		a, b, c, d := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
-		p += a
-		q += b
-		r += c
-		s += d
-		lost += math.Abs(a-((a+beside)-beside)) + math.Abs(b-((b+beside)-beside)) + math.Abs(c-((c+beside)-beside)) + math.Abs(d-((d+beside)-beside))
+// exactChunk is the number of values that addBlock takes at most.
+const exactChunk = 1 << 13
+
+// addBlock adds values of these largest and least magnitudes, unless they are infinite, NaN, or too far apart: a unit is such that a float64
+// holds so many of the largest in whole units, and what the values have below a unit is a whole number of the last bit of the least.
+func (w *wide) addBlock(x []float32, largest, least uint32) bool {
+	const infinite = 0xff << fractionBits
+	top, bottom := max(int(largest>>fractionBits), 1), max(int(least>>fractionBits), 1)
+	if largest >= infinite || top-bottom > 56 {
+		return false
 	}
-	for _, v := range x {
-		a := float64(v)
-		p += a
-		lost += math.Abs(a - ((a + beside) - beside))
+	unit := math.Ldexp(1, top-126+13-52) // a value is below 2^(top−126), and there are 2¹³
+	high, low := split(x, float64(0x1.8p52*unit))
+	w.addFloat(high)
+	w.addFloat(low)
+	return true
+}
+
+// addFloat adds a whole number of units of 2^−149.
+func (w *wide) addFloat(v float64) {
+	fraction, exponent := math.Frexp(math.Abs(v))
+	m, shift := uint64(math.Ldexp(fraction, 53)), exponent-53+149 // fits: below 2⁵³
+	if shift < 0 {
+		m, shift = m>>-shift, 0 // zeros
 	}
-	return (p + q) + (r + s), lost == 0
+	w.add(m, shift, v < 0)
 }
 
 // exact64 is the exact sum of float64 values, rounded once: partial sums that do not overlap, as many as it takes.

@@ -1,4 +1,4 @@
-// Command asm writes the assembly of kernel, libm and lowp. It is a module of its own, so that firstbit does not depend
+// Command asm writes the assembly of kernel, libm, lowp and reduce. It is a module of its own, so that firstbit does not depend
 // on avo, which finds registers for what has a name here, and the offsets of arguments.
 //
 //	go -C scripts/asm run .          writes the files
@@ -34,6 +34,7 @@ var sources = []source{
 	{"kernel/fused_amd64.s", "firstbit/kernel", fused},
 	{"libm/slices_amd64.s", "firstbit/libm", elementary},
 	{"lowp/lanes_amd64.s", "firstbit/lowp", scans},
+	{"reduce/sums_amd64.s", "firstbit/reduce", sums},
 }
 
 func main() {
