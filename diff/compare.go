@@ -68,7 +68,7 @@ func oneLayout(a, b *trace.Trace) error {
 		return err
 	}
 	if a.Run.Layout != b.Run.Layout {
-		return NotComparable{fmt.Sprintf("layouts differ: %q and %q: --layouts compares what they share", a.Run.Layout, b.Run.Layout)}
+		return NotComparable{fmt.Sprintf("layouts differ: %q and %q: diff --layouts compares what they share", a.Run.Layout, b.Run.Layout)}
 	}
 	return nil
 }

@@ -16,7 +16,10 @@ type Heat struct {
 }
 
 // Cell is how many records of a row differ in a step. Of is 0 where there is none.
-type Cell struct{ Differs, Of int }
+type Cell struct {
+	Differs int `json:"differs"`
+	Of      int `json:"of"`
+}
 
 // share is from 0, none, to 1, all.
 func (c Cell) share() float64 { return float64(c.Differs) / float64(max(c.Of, 1)) }

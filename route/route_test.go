@@ -1,6 +1,7 @@
 package route
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,11 +69,34 @@ func TestWhatCannotBeFlipped(t *testing.T) {
 		"bit 16: must be from 0 to 15: y of layers.0.y is bf16":                      {Call: "layers.0.y", Step: 1, Bit: 16},
 		"step 9: must be from 1 to 2, the steps of the run":                          {Call: "layers.0.y", Step: 9},
 		"layers.2.moe.router.topk: writes int32: must be a Call that writes numbers": {Call: "layers.2.moe.router.topk", Step: 1},
+		"rank 1: must be from 0 to 0, those of layout":                               {Call: "layers.0.y", Step: 1, Rank: 1},
 		"no Call of that name": {Call: "layers.9.y", Step: 1},
 	} {
 		_, err := Run(tiny("bf16", 2), f)
 		require.ErrorContains(t, err, want)
 	}
+	s, err := tiny("bf16", 2), error(nil)
+	s.Layout, err = parallel.ParseLayout("pp=2")
+	require.NoError(t, err)
+	_, err = Run(s, Flip{Call: "layers.4.y", Step: 1})
+	require.EqualError(t, err, "layers.4.y: rank 0 has no such Call: must be rank 1")
+	s = tiny("bf16", 2)
+	s.Config.Model.MoE.TopK, s.Config.Model.MoE.Experts = 64, 80
+	_, err = Values(s, lowest, "experts")
+	require.EqualError(t, err, "model.moe.top_k: 64: must be below 64, the most experts of a sweep")
+}
+
+// Where a token keeps some groups of experts its margin is within them.
+func TestMarginWithinGroups(t *testing.T) {
+	s := tiny("bf16", 4)
+	s.Config.Model.MoE.Groups, s.Config.Model.MoE.GroupsKept = 4, 2
+	r, err := Run(s, Flip{Call: "layers.0.y", Step: 2, Elem: 100, Bit: 5})
+	require.NoError(t, err)
+	require.NotNil(t, r.First)
+	require.GreaterOrEqual(t, r.First.Kth, r.First.Left)
+	text, err := json.Marshal(r.ByStep[0].Calls)
+	require.NoError(t, err)
+	require.Regexp(t, `^{"differs":0,"of":\d+}$`, string(text))
 }
 
 func TestSweeps(t *testing.T) {

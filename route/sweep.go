@@ -77,6 +77,9 @@ func valuesOf(spec run.Spec, f Flip, what string) (v []one, err error) {
 				add(n, s, f)
 			}
 		}
+		if len(v) == 0 {
+			return nil, fmt.Errorf("model.moe.top_k: %d: must be below %d, the most experts of a sweep", spec.Config.Model.MoE.TopK, experts[len(experts)-1])
+		}
 	case "layers":
 		blocks, _, _ := strings.Cut(spec.Config.Model.Pattern, "/")
 		for n, kind := range strings.ReplaceAll(blocks, "|", "") {

@@ -103,13 +103,30 @@ func (x *ExtractedTensor) Tensor() (*device.Tensor, error) {
 	return t, nil
 }
 
+// among refuses steps, microbatches and ranks that a run has not.
+func (at Site) among(s Spec, rank int) error {
+	switch n := s.Layout.World(); {
+	case at.Step < 1 || at.Step > s.Config.Steps:
+		return fmt.Errorf("step %d: must be from 1 to %d, the steps of the run", at.Step, s.Config.Steps)
+	case at.Micro < 0 || at.Micro >= s.Config.Micro:
+		return fmt.Errorf("microbatch %d: must be from 0 to %d, those of a step", at.Micro, s.Config.Micro-1)
+	case rank < 0 || rank >= n:
+		return fmt.Errorf("rank %d: must be from 0 to %d, those of layout %q", rank, n-1, s.Layout)
+	}
+	return nil
+}
+
 // Extract runs a Spec up to the step of a site and returns what the Call there read and wrote: of one rank, or, of a collective or a message,
 // of all that have it.
 func Extract(s Spec, at Site, rank int) (*Extracted, error) {
+	if err := at.among(s, rank); err != nil {
+		return nil, err
+	}
 	x := &Extracted{Version: trace.Version(), Config: s.Config, Layout: s.Layout.String(), Schedule: s.Schedule.String(), Recipe: s.Recipe,
 		Plans: append([]string{}, s.Plans...), Faults: append([]string{}, s.Faults...), Site: at}
 	var mu sync.Mutex
 	there := map[string]bool{} // names of Calls
+	var on []int               // ranks that have the Call
 	s.Until = at.Step
 	s.Watch = func(r int) device.Middleware {
 		return func(next device.Runner) device.Runner {
@@ -121,6 +138,9 @@ func Extract(s Spec, at Site, rank int) (*Extracted, error) {
 				shared := c.Kind == device.Collective || c.Kind == device.P2P
 				mu.Lock()
 				there[c.ID.Path] = true
+				if c.ID.Path == at.Path {
+					on = append(on, r)
+				}
 				mu.Unlock()
 				if c.ID.Path != at.Path || r != rank && !shared {
 					next(c)
@@ -155,6 +175,9 @@ func Extract(s Spec, at Site, rank int) (*Extracted, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(x.Ranks) == 0 && len(on) > 0 {
+		return nil, fmt.Errorf("%s: rank %d has no such Call: must be rank %d", at.Path, rank, slices.Min(on))
 	}
 	if len(x.Ranks) == 0 {
 		return nil, fmt.Errorf("%s: in %s of step %d, microbatch %d, on rank %d: %s", at.Path, at.Phase, at.Step, at.Micro, rank, nearest("Call", at.Path, there))

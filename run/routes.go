@@ -15,6 +15,8 @@ type Routes struct {
 	K                 int
 	Index             []int32   // (tokens, K)
 	Scores            []float64 // (tokens, experts), the values that the choice was made by
+	Kept              []int32   // (tokens, groups kept), the groups of consecutive experts that were chosen within; nil: within all
+	Groups            int       // that there are, where some are kept
 	Wide              bool      // they were fp64; else fp32
 }
 
@@ -27,9 +29,13 @@ func (o *Outcome) observe(rank int) device.Middleware {
 				return
 			}
 			index := c.Output("index")
-			o.Routes = append(o.Routes, Routes{Step: c.ID.Step, Micro: c.ID.Micro, Rank: rank, Layer: c.Scope, K: index.Cols(),
+			r := Routes{Step: c.ID.Step, Micro: c.ID.Micro, Rank: rank, Layer: c.Scope, K: index.Cols(),
 				Index: slices.Clone(index.I32()), Scores: biased(c.Input("scores"), c.Input("bias")),
-				Wide: c.Input("scores").F64() != nil})
+				Wide: c.Input("scores").F64() != nil}
+			if i := slices.IndexFunc(c.In, func(a device.Arg) bool { return a.Name == "kept" }); i >= 0 {
+				r.Kept, r.Groups = slices.Clone(c.In[i].I32()), int(c.Scalar("groups")) // fits: it was an int
+			}
+			o.Routes = append(o.Routes, r)
 		}
 	}
 }
@@ -47,10 +53,14 @@ func biased(scores, bias *device.Tensor) []float64 {
 	return v
 }
 
-// edge is a token's last expert chosen and the best one left out.
+// edge is a token's last expert chosen and the best one left out of the groups that it keeps; left is -1 where all were chosen.
 func (r *Routes) edge(token int) (kth, left int) {
 	kth, left = -1, -1
-	for i := range len(r.Scores) / r.Tokens() {
+	experts := len(r.Scores) / r.Tokens()
+	for i := range experts {
+		if r.Kept != nil && !has(r.Kept[token*len(r.Kept)/r.Tokens():][:len(r.Kept)/r.Tokens()], int32(i/(experts/r.Groups))) { // fits: it is a group
+			continue
+		}
 		s := r.score(token, i)
 		switch {
 		case has(r.chosen(token), int32(i)):
@@ -61,7 +71,7 @@ func (r *Routes) edge(token int) (kth, left int) {
 			left = i
 		}
 	}
-	return kth, max(left, 0) // all were chosen: there is no margin
+	return kth, left
 }
 
 // Tokens is how many there are.
@@ -121,23 +131,30 @@ func CompareRoutes(a, b []Routes) *RouteReport {
 }
 
 func flipOf(a, b *Routes, t int) Flip {
-	margin, moved := Margin(a, b, t)
+	margin, moved, _ := Margin(a, b, t)
 	kth, left := a.edge(t)
+	if left < 0 {
+		left = kth
+	}
 	return Flip{Step: a.Step, Micro: a.Micro, Rank: a.Rank, Layer: a.Layer, Token: t, Margin: margin, Moved: moved, A: a.chosen(t), B: b.chosen(t),
 		Kth: a.score(t, kth), Left: a.score(t, left)}
 }
 
 // Margin is the distance in ulps, in run A, of a token's K-th value from the best one left out, and how far run B moved their difference, in
-// ulps of the K-th. A route flips where it moves the whole margin and more.
-func Margin(a, b *Routes, t int) (margin, moved uint64) {
+// ulps of the K-th. A route flips where it moves the whole margin and more, or where the token keeps other groups. ok is false where run A
+// left none out, of the groups that the token keeps: then there is no margin.
+func Margin(a, b *Routes, t int) (margin, moved uint64, ok bool) {
 	k, l := a.edge(t)
+	if l < 0 {
+		return 0, 0, false
+	}
 	kth, left := a.score(t, k), a.score(t, l)
 	by := math.Abs(kth - left - (b.score(t, k) - b.score(t, l)))
 	if a.Wide {
-		return lowp.FP64.CodeUlps(lowp.Bits(kth), lowp.Bits(left)), count(by / (math.Nextafter(math.Abs(kth), math.Inf(1)) - math.Abs(kth)))
+		return lowp.FP64.CodeUlps(lowp.Bits(kth), lowp.Bits(left)), count(by / (math.Nextafter(math.Abs(kth), math.Inf(1)) - math.Abs(kth))), true
 	}
 	x := float32(math.Abs(kth))
-	return lowp.FP32.Ulps(float32(kth), float32(left)), count(by / float64(math.Nextafter32(x, float32(math.Inf(1)))-x))
+	return lowp.FP32.Ulps(float32(kth), float32(left)), count(by / float64(math.Nextafter32(x, float32(math.Inf(1)))-x)), true
 }
 
 // count rounds up, so that what moved at all is more than 0.

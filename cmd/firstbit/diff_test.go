@@ -24,7 +24,7 @@ func TestDiffAcrossLayouts(t *testing.T) {
 	one, tp := traced("one", "dp=1", "--recipe", "canonical"), traced("tp", "tp=2", "--recipe", "canonical")
 	code, _, stderr := firstbit(t, "diff", one, tp)
 	require.Equal(t, exitBad, code)
-	require.Equal(t, "firstbit: layouts differ: \"dp=1\" and \"dp=1,tp=2\": --layouts compares what they share\n", stderr)
+	require.Equal(t, "firstbit: layouts differ: \"dp=1\" and \"dp=1,tp=2\": diff --layouts compares what they share\n", stderr)
 	code, out, _ := firstbit(t, "diff", "--layouts", one, tp)
 	require.Equal(t, exitSame, code, out)
 	require.Regexp(t, `layouts +[1-9]\d+ records shared, [1-9]\d+ left out\nidentical`, out)

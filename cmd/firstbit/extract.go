@@ -54,12 +54,6 @@ func extractCommand() *cobra.Command {
 		if _, ok := device.ParsePhase(at.Phase); !ok {
 			return fmt.Errorf("--phase %q: %s", at.Phase, spell.OneOf(at.Phase, device.PhaseNames()))
 		}
-		if at.Step < 1 || at.Step > s.Config.Steps {
-			return fmt.Errorf("--step %d: must be from 1 to %d, the steps of the run", at.Step, s.Config.Steps)
-		}
-		if at.Micro < 0 || rank < 0 || rank >= s.Layout.World() {
-			return fmt.Errorf("--micro %d --rank %d: must be from 0 on, and a rank at most %d", at.Micro, rank, s.Layout.World()-1)
-		}
 		at.Path = args[0]
 		x, err := run.Extract(s, at, rank)
 		if err != nil {

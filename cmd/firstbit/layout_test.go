@@ -80,7 +80,7 @@ func TestDiffOfLayouts(t *testing.T) {
 	require.Equal(t, "origin wq.dw 1", first["verdict"].(string)+" "+first["name"].(string)+" "+string(rune('0'+int(first["rank"].(float64)))))
 	code, _, stderr := firstbit(t, "diff", a, traced("c", "dp=4"))
 	require.Equal(t, exitBad, code)
-	require.Equal(t, "firstbit: layouts differ: \"dp=3\" and \"dp=4\": --layouts compares what they share\n", stderr)
+	require.Equal(t, "firstbit: layouts differ: \"dp=3\" and \"dp=4\": diff --layouts compares what they share\n", stderr)
 }
 
 // One line says what is wrong, wherever a rank finds it, and nothing is left behind.

@@ -79,7 +79,7 @@ func TestExtract(t *testing.T) {
 	}{
 		{[]string{"layers.3.mlp.w1"}, "CALL and --output FILE must be given"},
 		{[]string{"layers.3.mlp.w9", "--preset", "pico", "-o", file + "2"}, "nearest layers.3.mlp.w"},
-		{[]string{"layers.3.mlp.w1", "--preset", "pico", "--steps", "2", "--step", "3", "-o", file + "2"}, "--step 3: must be from 1 to 2"},
+		{[]string{"layers.3.mlp.w1", "--preset", "pico", "--steps", "2", "--step", "3", "-o", file + "2"}, "step 3: must be from 1 to 2"},
 		{[]string{"layers.3.mlp.w1", "--preset", "pico", "--phase", "foo", "-o", file + "2"}, `--phase "foo"`},
 		{[]string{"layers.3.mlp.w1", "--preset", "pico", "--trace", "x", "-o", file + "2"}, "--trace: extract writes the Call alone"},
 		{[]string{"--rerun", file, "x"}, "exclude it"},
