@@ -26,7 +26,8 @@ type SpreadCall struct {
 }
 
 // SpreadOf counts, for each step, Call and rank that both traces have, in how many records the bits written differ. At op level these are
-// the Calls; of shallower traces, what they have.
+// the Calls; of shallower traces, what they have. What Compare leaves out is left out: other pieces of a state, and what only starts or waits
+// where one run overlaps.
 //
 // Errors: traces whose digests mean different things, of different layouts, or without a step in common.
 func SpreadOf(a, b *trace.Trace) (*Spread, error) {
@@ -41,13 +42,18 @@ func SpreadOf(a, b *trace.Trace) (*Spread, error) {
 	if err != nil {
 		return nil, err
 	}
+	alike := &Report{ConfigDifferences: configDifferences(a.Raw, b.Raw)}
+	inA, inB := heldIn(a), heldIn(b)
 	steps := map[int]*spreadStep{}
 	for _, ra := range a.Ranks {
 		for _, rb := range b.Ranks {
 			if ra.Rank != rb.Rank {
 				continue
 			}
-			p := align(trace.Rank{Rank: ra.Rank, Records: w.of(ra.Records)}, trace.Rank{Rank: rb.Rank, Records: w.of(rb.Records)}, level)
+			ra.Records, rb.Records = alike.overlapAlike(w.of(ra.Records), w.of(rb.Records))
+			ra, rb, _ := common(ra, rb)
+			ra, rb = samePieces(ra, rb, inA, inB)
+			p := align(ra, rb, level)
 			for i := range p.a {
 				j := p.match[i]
 				addSpread(steps, level, &p.a[i], j < 0 || !sigsEqual(p.a[i].Out, p.b[j].Out))

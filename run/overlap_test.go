@@ -13,6 +13,7 @@ import (
 
 	"firstbit/data"
 	"firstbit/device"
+	"firstbit/diff"
 	"firstbit/parallel"
 	"firstbit/trace"
 	"firstbit/train"
@@ -200,4 +201,23 @@ func TestOverlappedPipelinesEnd(t *testing.T) {
 			require.Equal(t, of(false), of(true, "pipeline.*.completion receives:arrival"), "%s with %d", layout, micro)
 		}
 	}
+}
+
+// Where two runs differ is drawn from what diff compares: overlap alone is nowhere, and a shard of a state is not held against a whole one.
+func TestSpreadIsOfWhatIsCompared(t *testing.T) {
+	traced := func(overlap, replicated bool) *trace.Trace {
+		s := kindRun(t, "dp=2")
+		s.Config.Cluster.Overlap, s.Config.Optim.Replicated = overlap, replicated
+		s.Trace = trace.Options{Dir: filepath.Join(t.TempDir(), "t"), Level: trace.Op}
+		_, err := Run(s)
+		require.NoError(t, err)
+		return opened(t, s.Trace.Dir)
+	}
+	plain := traced(false, false)
+	s, err := diff.SpreadOf(plain, traced(true, false))
+	require.NoError(t, err)
+	require.Nil(t, s.First())
+	s, err = diff.SpreadOf(plain, traced(false, true))
+	require.NoError(t, err)
+	require.Equal(t, "grads.bucket.0", s.First().Name)
 }
