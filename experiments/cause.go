@@ -143,7 +143,7 @@ var catalog = []*Cause{
 	oneBadMember, keyOrderFirst, missingRecord, printedLoss, probeSync, probeEffect, // D
 	bucketReuse, bucketRewrite, staticGradient, racingConfig, tuningWrites, reductionTuning, routerGradient, recomputedRouter, // E, in a run
 	recomputeCounts, loaderDraw, ratePosition, syntheticStep, tornCheckpoint, staleMoments, // E, counters and states
-	lossScale, foundInf, normaliserLocal, meanOfMeans, maskLost, stageBoundaries, replicaDrift, replicaNorm, // E, of scaled losses, packed documents and replicas
+	lossScale, foundInf, normaliserLocal, meanOfMeans, maskLost, rngShard, stageBoundaries, replicaDrift, replicaNorm, // E, of scaled losses, packed documents and replicas
 }
 
 // Causes lists the catalog.

@@ -49,6 +49,25 @@ func TestEveryCauseReproduces(t *testing.T) {
 	}
 }
 
+// A cause names layouts that its model fits, and precisions that it can be trained in.
+func TestLayoutsAndPrecisionsFit(t *testing.T) {
+	for _, c := range Causes() {
+		for _, layout := range c.Layouts {
+			_, err := c.On(layout)
+			require.NoError(t, err)
+		}
+		require.Contains(t, c.Precisions, c.config().Precision, c.ID)
+		require.Equal(t, len(c.Precisions) == len(everyPrecision), c.Only == "", "%s: says why not in others", c.ID)
+		for _, precision := range c.Precisions {
+			in, err := c.In(precision)
+			require.NoError(t, err)
+			require.NoError(t, in.Config().Validate())
+		}
+		_, err := c.In("fp64")
+		require.ErrorContains(t, err, "must be one of")
+	}
+}
+
 // short is a cause whose runs end one step after all of them show it.
 func short(c *Cause) *Cause {
 	s := *c

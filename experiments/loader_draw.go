@@ -8,7 +8,7 @@ var loaderDraw = &Cause{
 		Cause:    "the loader runs on the first rank of a tensor-parallel group, and shuffles by the stream that dropout uses",
 		Diagnose: "one rank has a draw that no healthy run has, and what differs first reads the stream as it left it",
 		Cure:     "a stream of the loader's own",
-		Source:   "Megatron-DeepSpeed #276", Layouts: []string{"tp=2", "tp=4", "dp=2,tp=2", "tp=2,pp=2"},
+		Source:   "Megatron-DeepSpeed #276", Layouts: []string{"tp=2", "dp=2,tp=2", "tp=2,pp=2"},
 	},
 	Found:  Found{Root: "iterator.rng.dropout.tp", Class: "state"},
 	config: noisy,

@@ -8,7 +8,7 @@ var meanOfMeans = &Cause{
 		Cause:    "each microbatch divides by its own labels, of which it has more or fewer",
 		Diagnose: "the loss of the first microbatch: inputs equal; one configuration counts labels over the step, the other over the microbatch",
 		Cure:     "one divisor for all tokens of the step",
-		Source:   "transformers #34191: gradient accumulation", Layouts: everyAxis,
+		Source:   "transformers #34191: gradient accumulation", Layouts: []string{"dp=1", "tp=2", "pp=2", "ep=2", "dp=2,tp=2,pp=2,ep=2"},
 	},
 	Found:  Found{Root: "loss_mean", Class: "control", verdict: "missing"},
 	config: packed,

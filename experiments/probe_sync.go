@@ -11,7 +11,7 @@ var probeSync = &Cause{
 		Source:   "NCCL_BLOCKING_WAIT and CUDA_LAUNCH_BLOCKING serialise what they look at", Layouts: []string{"dp=4", "dp=8", "dp=4,tp=2", "dp=4,pp=2"},
 	},
 	Found:    Found{Root: "grads.bucket.*", Class: "arrival"},
-	config:   cluster,
+	config:   divisible,
 	vary:     [2]variation{{schedule: 1}, {schedule: 2}},
 	broken:   setting{source: true, plans: []string{"grads.bucket.? ranks:arrival"}},
 	cured:    setting{source: true, plans: []string{"grads.bucket.? ranks:seq"}},

@@ -37,9 +37,16 @@ func scaled() train.Config {
 // overflowed is a gradient that fp16 cannot hold, on one rank.
 const overflowed = "set@grads.bucket.0 value=inf step=2 rank=1"
 
+// divisible is a cluster's, for tensor parallelism too.
+func divisible() train.Config {
+	c := cluster()
+	c.Model.SSM.Groups = 2
+	return c
+}
+
 // packed is one with several documents to a sequence, over several microbatches.
 func packed() train.Config {
-	c := cluster()
+	c := divisible()
 	c.Steps, c.Batch, c.Micro, c.PerToken = 8, 2, 2, true
 	c.Documents = data.Documents{ResetAttentionMask: true, EODMaskLoss: true, Prompt: 0.3}
 	return c

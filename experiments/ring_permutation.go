@@ -12,7 +12,7 @@ func cluster() train.Config {
 
 // inFlight is one whose gradients are sent during the backward, in small buckets.
 func inFlight() train.Config {
-	c := cluster()
+	c := divisible()
 	c.Steps, c.Cluster.Bucket, c.Cluster.Overlap = 8, 1<<11, true
 	return c
 }

@@ -10,7 +10,7 @@ var routerGradient = &Cause{
 		Cause:    "gradients of weights that all ranks have, from tokens of which each has a part, are not added up",
 		Diagnose: "the all-reduce of the sequence-parallel gradients does not run: what each rank goes on with is its own; one trace shows that the copies differ",
 		Cure:     "the all-reduce for every weight that is used on a part of the tokens",
-		Source:   "torchtitan #2387, #4054", Layouts: []string{"tp=2", "tp=4", "dp=2,tp=2", "tp=2,pp=2"},
+		Source:   "torchtitan #2387, #4054", Layouts: []string{"tp=2", "dp=2,tp=2", "tp=2,pp=2"},
 	},
 	Found: Found{Root: "grads.bucket.*.sequence", Class: "hardware", also: []string{"grads.bucket.*"}},
 	config: func() train.Config {

@@ -10,7 +10,7 @@ var ssdChunk = &Cause{
 		Cause:    "the tuner picks another chunk size in the other run; the state is a chain of chunks, so its sum has another tree",
 		Diagnose: "the scan: inputs equal, outputs different, the plans differ in the chunk",
 		Cure:     "the chunk size pinned",
-		Source:   "autotuned block sizes of public state-space kernels", Layouts: everyAxis,
+		Source:   "autotuned block sizes of public state-space kernels; SGLang #13309, where a prefix is cut off the chunk boundary", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.0.ssm.scan", Class: "tuner"},
 	config: train.Tiny,

@@ -14,7 +14,7 @@ var staticGradient = &Cause{
 	},
 	Found: Found{Root: "layers.3.mlp.w1.grad", Class: "memory", verdict: "memory", also: []string{"layers.3.mlp.w1.grad", "layers.3.mlp.w1.dw"}},
 	config: func() train.Config {
-		c := cluster()
+		c := divisible()
 		c.Steps, c.Batch, c.Micro = 8, 2, 3
 		return c
 	},

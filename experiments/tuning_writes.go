@@ -11,7 +11,7 @@ var tuningWrites = &Cause{
 		Source:   "Triton #4217", Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.3.mlp.w1.dw", Class: "tuner", also: []string{"layers.3.mlp.w1.dw"}},
-	config: cluster,
+	config: divisible,
 	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"repeat@layers.3.mlp.w1.dw phase=bwd step=1"}}},
 	broken: setting{source: true},
 	cured:  setting{source: false},
