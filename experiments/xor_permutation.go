@@ -13,7 +13,7 @@ var xorPermutation = &Cause{
 	},
 	Found:  Found{Root: "layers.2.moe.router.topk", Class: "hardware", sameXOR: true},
 	config: brief,
-	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"swap@layers.2.moe.router.topk a=3 b=8 step=2 phase=fwd rank=0"}}},
+	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"swap@layers.2.moe.router.topk a=3 b=8 step=2 phase=fwd"}}},
 	broken: setting{source: true},
 	cured:  setting{source: false},
 }
