@@ -148,6 +148,9 @@ func recomputation(forward, again *trace.Record) judgement {
 	switch {
 	case forward.Plan != again.Plan:
 		j.class, why = planClass(forward.Plan, again.Plan)
+		if depends(again.Plan) {
+			why = append(why, "the recomputation does not repeat itself: its plan depends on arrival")
+		}
 	case depends(again.Plan):
 		j.class, why = "arrival", []string{"the plan depends on arrival: " + again.Plan}
 	case again.Kind == "draw":

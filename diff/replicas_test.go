@@ -178,3 +178,12 @@ func TestWhatIsReceivedIsWhatWasSent(t *testing.T) {
 	require.Equal(t, "investigate-call", r.Action)
 	require.Contains(t, r.Evidence[0], "not what rank 0 sent")
 }
+
+// A recomputation by another plan than the forward's is the tuner's, and may vary besides.
+func TestRecomputationThatVaries(t *testing.T) {
+	forward := &trace.Record{Kind: "op", Plan: "k:seq/fp32"}
+	j := recomputation(forward, &trace.Record{Kind: "op", Plan: "k:arrival/fp32"})
+	require.Equal(t, "tuner", j.class)
+	require.Contains(t, j.why, "the recomputation does not repeat itself: its plan depends on arrival")
+	require.NotContains(t, recomputation(forward, &trace.Record{Kind: "op", Plan: "k:reverse/fp32"}).why, "the recomputation does not repeat itself: its plan depends on arrival")
+}
