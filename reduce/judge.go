@@ -29,7 +29,10 @@ const replays = 8
 
 // judged replays, names the class, and if the tree does not say the bits, finds what does.
 func (j *judge) judged() (Revealed, error) {
-	if err := j.ask(j.random); err != nil {
+	if err := j.ask(replays, j.random); err != nil {
+		return Revealed{}, err
+	}
+	if err := j.ask(2, j.halfUlps); err != nil {
 		return Revealed{}, err
 	}
 	if t := j.found.Tree; !t.isEmpty() {
@@ -48,7 +51,7 @@ func (j *judge) judged() (Revealed, error) {
 	if varies, err := j.varies(); varies || err != nil {
 		return j.found, err
 	}
-	if err := j.ask(j.cancelling); err != nil {
+	if err := j.ask(replays, j.cancelling); err != nil {
 		return Revealed{}, err
 	}
 	models, err := j.models()
@@ -84,9 +87,9 @@ func (j *judge) question(x []float32) (float64, error) {
 	return j.box(append([]float32(nil), x...))
 }
 
-// ask puts random questions.
-func (j *judge) ask(draw func(seed uint64) []float32) error {
-	for i := range uint64(replays) {
+// ask puts so many questions.
+func (j *judge) ask(many uint64, draw func(seed uint64) []float32) error {
+	for i := range many {
 		x := draw(uint64(j.n) + i<<32)
 		got, err := j.question(x)
 		if err != nil {
@@ -120,6 +123,16 @@ func (j *judge) random(seed uint64) []float32 {
 		v := float32(int64(h)>>40) * 0x1p-23
 		x[i] = j.formats.Acc.Round(v * float32(uint(1)<<(bits.Len8(uint8(h))%8)))
 	}
+	return x
+}
+
+// halfUlps are 1, at either end, and values of which it loses each, but not several at once: a sum that carries errors along keeps them.
+func (j *judge) halfUlps(seed uint64) []float32 {
+	x := make([]float32, j.n)
+	for i := range x {
+		x[i] = float32(j.formats.Acc.Unit())
+	}
+	x[int(seed>>32%2)*(j.n-1)] = 1 // fits: an index
 	return x
 }
 
