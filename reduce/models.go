@@ -38,7 +38,8 @@ func (j *judge) models() ([]model, error) {
 				if by == Binned { // which is exact in fp64
 					these = these[:3]
 				}
-				out = append(out, these...)
+				expected := model{class: by.String(), detail: "partial sums in " + j.formats.Acc.String(), tree: &whole, sum: func(x []float32) float64 { return float64(whole.Sum(x, j.formats.Acc)) }}
+				out = append(append([]model{expected}, out...), these...) // first in the format that was expected
 			}
 		}
 	}
