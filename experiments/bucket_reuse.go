@@ -10,7 +10,7 @@ var bucketReuse = &Cause{
 		Cure:     "a buffer for each collective that is under way",
 		Source:   "DeepSpeed #7965", Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2"},
 	},
-	Found:    Found{Root: "grads.bucket.*", Class: "memory", verdict: "memory", also: []string{"grads.bucket.*", "grad_norm.bucket.*", "optim.*"}},
+	Found:    Found{Root: "grads.bucket.*", Class: "memory", verdict: "memory", also: []string{"grads.bucket.*", "grad_norm.bucket.*", "optim.*", "loss_scale.unscale"}},
 	config:   inFlight,
 	vary:     [2]variation{{schedule: 1}, {schedule: 2}},
 	broken:   setting{source: true, faults: []string{"alias@grads.bucket.0 with=grads.bucket.1"}},
