@@ -95,7 +95,7 @@ func TestBadLayouts(t *testing.T) {
 		{small("ep=3"), "layout \"dp=3,ep=3\": ep=3 must divide model.moe.experts (8); the nearest that fit: \"dp=2,ep=2\" and \"dp=4,ep=4\""},
 		{small("pp=1,vpp=2"), "--layout \"dp=1,vpp=2\": vpp needs pp of at least 2; the nearest that fits: \"dp=1\""},
 		{small("dp=2,ep=4"), "--layout \"dp=2,ep=4\": etp·ep = 4 must divide tp·cp·dp = 2; the nearest that fits: \"dp=4,ep=4\""},
-		{small("dp=4", "--plan", "grads.bucket.0 ranks:given(1 0)"), "plan for grads.bucket.0 (reduce_scatter): ranks:given(1 0)/fp32: is not an order of 4 values"},
+		{small("dp=4", "--plan", "grads.bucket.0 ranks:given(1 0)"), "plan for grads.bucket.0 (reduce_scatter): ranks:given(1 0)/fp32: is not an order of 4 values, but of 2"},
 		{small("dp=4", "--plan", "grads.bucket.0 ranks:ring(4)"), "plan for grads.bucket.0 (reduce_scatter): ranks:ring(4)/fp32: is not an order of 4 values"},
 		{small("dp=4", "--inject", "flip@grads.bucket.0 phase=opt rank=2 elem=999999"), "--inject \"flip@grads.bucket.0 phase=opt rank=2 elem=999999\": grads.bucket.0: elem=999999: the output has 4616 elements"},
 		{small("dp=4", "--trace-ranks", "0,4-"), "--trace-ranks \"0,4-\": must be from 0 to 3, the ranks of layout \"dp=4\""},
