@@ -161,7 +161,7 @@ func TestDiffOfOtherSteps(t *testing.T) {
 	for _, args := range [][]string{{path("long")}, {path("long"), path("short")}, {path("short"), path("long")}} {
 		code, out, stderr := firstbit(t, append([]string{"diff"}, args...)...)
 		require.Equal(t, exitBad, code)
-		require.Regexp(t, `cut +`+cut+`\nunknown +\d+ records over 2 steps are equal\n$`, out)
+		require.Regexp(t, `truncated +`+cut+`\nunknown +\d+ records over 2 steps are equal\n$`, out)
 		require.Equal(t, "firstbit: "+cut+"; up to there nothing differs, the rest is unknown\n", stderr)
 		code, out, _ = firstbit(t, append([]string{"diff", "--json"}, args...)...)
 		require.Equal(t, exitBad, code)
@@ -172,7 +172,7 @@ func TestDiffOfOtherSteps(t *testing.T) {
 	}
 	code, out, _ := firstbit(t, "diff", path("bad"), path("late")) // cut where it holds all that the other does
 	require.Equal(t, exitDifferent, code)
-	require.Regexp(t, `cut +trace .*bad was cut short: its last whole step is 3\ndifferent `, out)
+	require.Regexp(t, `truncated +trace .*bad was cut short: its last whole step is 3\ndifferent `, out)
 }
 
 // The codes of nvfp4 lie two a byte, and settle a root as others do; what cannot be read leaves the verdict.
