@@ -148,7 +148,7 @@ func (h Heat) axis() string {
 // SVG draws the picture with a rectangle for each row and step; what it counts is its title.
 func (h Heat) SVG() string {
 	const cell, left, top = 16, 160, 24
-	w, height := left+cell*len(h.Steps)+8, top+cell*len(h.Rows)+40
+	w, height := max(left+cell*len(h.Steps)+8, 470), top+cell*len(h.Rows)+40
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="monospace" font-size="11">`+"\n", w, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", w, height)
@@ -166,7 +166,7 @@ func (h Heat) SVG() string {
 			}
 		}
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d">step, left to right; light: the same bits, dark: all differ</text>`+"\n</svg>\n", left, height-14)
+	fmt.Fprintf(&b, `<text x="8" y="%d">a column is a step; grey: the same bits; the darker, the more Calls</text>`+"\n</svg>\n", height-14)
 	return b.String()
 }
 
