@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/match"
 
@@ -61,6 +62,7 @@ type Result struct {
 	Report *diff.Report `json:"-"` // the localisation, level by level
 	Spread []Spread     `json:"-"` // how the difference went on at the first step
 	Losses [2][]float64 `json:"-"`
+	idle   bool         // a fault of the source never acted
 }
 
 // Spread is a Call that differed after the root did.
@@ -128,7 +130,8 @@ func (r *Result) judge(c *Cause) {
 			r.Why = append(r.Why, fmt.Sprintf(format, a...))
 		}
 	}
-	if r.Hidden = c.elsewhere && r.Fault.Identical && r.Baseline.Identical && r.Cure.Identical; r.Hidden {
+	require(!r.idle, "a fault of the source never acts")
+	if r.Hidden = c.elsewhere && r.Fault.Identical && r.Baseline.Identical && r.Cure.Identical && !r.idle; r.Hidden {
 		r.OK = true
 		return
 	}
@@ -217,6 +220,9 @@ func (h *harness) fault(r *Result) error {
 	r.Report = report
 	r.Fault.Identical, r.Fault.Expected = report.Identical, h.cause.Root
 	r.Routes = run.CompareRoutes(out[0].Routes, out[1].Routes)
+	for _, f := range slices.Concat(out[0].Faults, out[1].Faults) {
+		r.idle = r.idle || f.Acted == 0 && !strings.HasPrefix(f.Spec, "probe@") // what a tracer does is done where there is one
+	}
 	r.Printed = printed(out[0], out[1])
 	if (h.cause.silent || h.cause.unmoved) && !same(out[0], out[1]) {
 		r.Why = append(r.Why, "a metric or the state of a step shows it")

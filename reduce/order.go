@@ -89,9 +89,6 @@ var kindNames = [kinds]string{"seq", "reverse", "pairwise", "blocked", "lanes", 
 // adderOfKind is the Adder of the kinds that have one.
 var adderOfKind = [kinds]Adder{exact: Exact, binned: Binned, kahanSum: Kahan, neumaierSum: Neumaier}
 
-// parted tells whether the kind adds parts, in which other orders can stand.
-func (k kind) parted() bool { return k == blocked || k == lanes || k == splitk || k == segments }
-
 // Allowed describes the orders for error messages.
 const Allowed = "seq, reverse, pairwise, blocked(b), lanes(w), splitk(s), segments(s), and each of these four as splitk(s,JOIN) or splitk(s,JOIN,WITHIN), " +
 	"perm(seed), given(2 0 1), tree(((0 2) (1 3))), arrival, exact, binned, kahan, neumaier, " +

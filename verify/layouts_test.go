@@ -31,13 +31,16 @@ func TestLayouts(t *testing.T) {
 	require.Equal(t, seen, cells)
 	require.Len(t, cells, len(few())*(1+len(layouts)))
 	require.Len(t, one, 32)
-	hashes := map[string]bool{}
+	hashes, functions := map[string]bool{}, map[string]bool{}
 	for _, c := range cells {
 		require.True(t, c.OK, "%s: %v", c.Name, c.Why)
 		require.Nil(t, c.Why)
 		hashes[c.Hash] = true
 	}
-	require.Len(t, hashes, len(few()), "one for each pattern and precision")
+	for _, v := range few() {
+		functions[strings.TrimSuffix(v.name(parallel.Layout{}.Full()), " "+string(replicated))] = true
+	}
+	require.Len(t, hashes, len(functions), "one for each pattern, precision and option, but that whose optimizer is replicated has the bits of the sharded one's")
 }
 
 // The fixed recipe gives every layout bits of its own, and is found out.

@@ -75,6 +75,7 @@ func resumeCells() (cells []resumeCell) {
 				}
 				if precision == "fp16" {
 					skip(&c)
+					c.Optim.LossScale.Initial *= float64(l.Full().DP) // by which a rank's gradients are smaller
 				}
 				cells = append(cells, resumeCell{name,
 					run.Spec{Config: c, Layout: l, Kept: run.Kept{Digest: true}}})
