@@ -176,5 +176,5 @@ func (c Cell) colour() string {
 		return "#e8e8e8"
 	}
 	s := c.share()
-	return fmt.Sprintf("rgb(%d,%d,%d)", int(250-120*s), int(190-170*s), int(120-90*s)) // fits: a share is at most 1
+	return fmt.Sprintf("rgb(%d,%d,%d)", int(250-float64(120*s)), int(190-float64(170*s)), int(120-float64(90*s))) // fits: a share is at most 1
 }

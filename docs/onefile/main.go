@@ -38,7 +38,7 @@ func (m matrix) row(i int) []float32 { return m.v[i*m.cols : (i+1)*m.cols] }
 func uniform(r *rand.Rand, rows, cols int, scale float32) matrix {
 	m := zeros(rows, cols)
 	for i := range m.v {
-		m.v[i] = scale * (2*r.Float32() - 1)
+		m.v[i] = scale * (float32(2*float32(r.Float32())) - 1)
 	}
 	return m
 }
@@ -176,7 +176,7 @@ func (r *run) lose(step int) {
 		p := r.soft.row(t)[int(r.route.v[t])] // fits: an expert
 		for i, h := range r.h.row(t) {
 			off := float32(p*h) - dot(r.target.row(i), r.x.row(t))
-			r.loss[step] += float32(off*off) / (tokens * width)
+			r.loss[step] += float32(float32(off*off) / (tokens * width))
 			r.g.row(t)[i] = 2 * off / (tokens * width)
 		}
 	}
