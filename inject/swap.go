@@ -10,7 +10,7 @@ import (
 var swapKind = &kind{Name: "swap", noun: "Call", phase: tune.StepPhases, Example: "swap@layers.2.moe.router.topk a=3 b=4 step=2",
 	does: "two rows of an output change places, as where an index is wrong; rows are what the first extent counts",
 	make: func(*Selector) (action, []field) {
-		x := &swap{}
+		x := &swap{a: -1, b: -1} // no row, so that the first one is printed too
 		return x, []field{given(number("a", "I", &x.a, 0, tune.Most)), given(number("b", "I", &x.b, 0, tune.Most)), x.output.field()}
 	}}
 
