@@ -150,7 +150,7 @@ func pairs(words []string) (items []pair, err error) {
 	for _, word := range words {
 		key, value, ok := strings.Cut(word, "=")
 		switch {
-		case !ok:
+		case !ok || key == "":
 			return nil, fmt.Errorf("%q: must be KEY=VALUE", word)
 		case value == "":
 			return nil, fmt.Errorf("%s: empty: must be KEY=VALUE", key)
