@@ -202,15 +202,26 @@ func (o *order) sender(r *trace.Record) (spot, bool) {
 	return s, ok
 }
 
-// force takes one lane that waits past what it waits for.
+// force takes one lane that waits past what it waits for: the one that is the least far, so that none runs steps ahead of what the others
+// have yet to do. Ranks that wait for sums in other orders wait for each other here.
 func (w *replay) force() bool {
+	least := none
 	for l := range w.lanes {
-		if w.at[l] < len(w.lanes[l]) {
-			w.pass(l, w.after[l])
-			w.waits[l] = false
-			w.at[l]++
-			return true
+		if w.at[l] < len(w.lanes[l]) && (least == none || w.behind(l, least)) {
+			least = l
 		}
 	}
-	return false
+	if least == none {
+		return false
+	}
+	w.pass(least, w.after[least])
+	w.waits[least] = false
+	w.at[least]++
+	return true
+}
+
+// behind compares how far two lanes are: in steps, then in records.
+func (w *replay) behind(l, m int) bool {
+	a, b := w.lanes[l][w.at[l]].Iteration, w.lanes[m][w.at[m]].Iteration
+	return a < b || a == b && w.at[l] < w.at[m]
 }
