@@ -104,15 +104,15 @@ func Run[T libm.Float](f Fold, leaf func(i int) T) T {
 
 // Sum folds x[0], x[stride], …: N values.
 func Sum[T libm.Float](f Fold, x []T, stride int) T {
-	if by := f.whole(); by.AnyOrder() && stride == 1 && f.Acc == lowp.FP32 && f.level() {
-		return reduce.AddBy(by, x[:f.N], f.Acc)
-	}
 	if f.InOrder && Plain[T](f) {
 		acc := Negzero[T]()
 		for i, n := 0, f.N*stride; i < n; i += stride {
 			acc += x[i]
 		}
 		return acc
+	}
+	if by := f.whole(); by.AnyOrder() && stride == 1 && f.Acc == lowp.FP32 && f.level() {
+		return reduce.AddBy(by, x[:f.N], f.Acc)
 	}
 	if x, ok := any(x).([]float32); ok && stride == 1 && Plain[T](f) && f.Lanes(reduce.Lanes) {
 		return T(sumLanes(f, x[:f.N]))

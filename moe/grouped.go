@@ -104,7 +104,7 @@ func (t tiling) Dispatch(tiles []tile, dispatch []int) {
 // Source:  docs/facts.md, Kernels; Megatron Core's grouped GEMM with a fused activation.
 func groupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t tiling, tiles []tile,
 	n func(n int) kernel.Fold, join func(rowBlock int) kernel.Fold, probe func(tile tile, partial []T)) {
-	cols := t.Cols(f)
+	cols, subs := t.Cols(f), subTiles{of: n}
 	slots := kernel.Borrow[T](t.M * cols)
 	defer kernel.GiveBack(slots)
 	for b := 0; b < len(tiles); b += cols {
@@ -112,7 +112,7 @@ func groupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t tiling, tiles
 		lo, hi := block[0].Lo, block[0].Hi
 		for _, tile := range block {
 			for r := lo; r < hi; r++ {
-				(*slots)[(r-lo)*cols+tile.Col] = dprobTile(h[r*f:][:f], acc[r*f:][:f], dh[r*f:][:f], p[r], t, tile, n)
+				(*slots)[(r-lo)*cols+tile.Col] = dprobTile(h[r*f:][:f], acc[r*f:][:f], dh[r*f:][:f], p[r], t, tile, &subs)
 			}
 		}
 		fold := join(block[0].Rows)
@@ -125,8 +125,27 @@ func groupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t tiling, tiles
 	}
 }
 
+// subTiles are the sums of sub-tiles by their length, each resolved once: there are at most three, of a whole one, of the last of a tile, and
+// of the last of the last tile.
+type subTiles struct {
+	of    func(n int) kernel.Fold
+	known [3]kernel.Fold
+	count int
+}
+
+func (s *subTiles) fold(n int) *kernel.Fold {
+	for i := range s.count {
+		if s.known[i].N == n {
+			return &s.known[i]
+		}
+	}
+	s.known[s.count] = s.of(n)
+	s.count++
+	return &s.known[s.count-1]
+}
+
 // dprobTile is one row's share of a tile, and the dh of its columns.
-func dprobTile[T libm.Float](h, acc, dh []T, p T, t tiling, tile tile, n func(n int) kernel.Fold) T {
+func dprobTile[T libm.Float](h, acc, dh []T, p T, t tiling, tile tile, sums *subTiles) T {
 	lo, hi := tile.Col*t.N, min((tile.Col+1)*t.N, len(h))
 	terms := kernel.Borrow[T](hi - lo)
 	defer kernel.GiveBack(terms)
@@ -142,8 +161,8 @@ func dprobTile[T libm.Float](h, acc, dh []T, p T, t tiling, tile tile, n func(n 
 			s = subs - 1 - s
 		}
 		part := (*terms)[s*t.Sub : min((s+1)*t.Sub, hi-lo)]
-		f := n(len(part))
-		sum = kernel.Join(f, sum, kernel.Sum(f, part, 1))
+		f := sums.fold(len(part))
+		sum = kernel.Join(*f, sum, kernel.Sum(*f, part, 1))
 	}
 	return sum
 }
