@@ -89,21 +89,27 @@ func RunRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step
 	}
 	stack := Borrow[T](f.Depth * len(dst))
 	defer GiveBack(stack)
-	r := rows[T]{f: f, n: len(dst), stack: (*stack)[:0]}
-	simple := f.simple()
-	for _, step := range f.Steps {
-		switch {
-		case !simple:
+	if !f.simple() {
+		r := rows[T]{f: f, n: len(dst), stack: (*stack)[:0]}
+		for _, step := range f.Steps {
 			r.step(step, chain)
-		case step.Join > 0:
-			top := len(r.stack) - r.n
-			joinRow(f, r.stack[top-r.n:top], r.stack[top:])
-			r.stack = r.stack[:top]
-		default:
-			r.push(step, chain)
 		}
+		copy(dst, r.stack)
+		return
 	}
-	copy(dst, r.stack)
+	n, top := len(dst), 0 // the end of the last row
+	for _, step := range f.Steps {
+		if step.Join > 0 {
+			joinRow(f, (*stack)[top-2*n:top-n], (*stack)[top-n:top])
+			top -= n
+			continue
+		}
+		acc := (*stack)[top : top+n]
+		Fill(acc, Negzero[T]())
+		chain(acc, step)
+		top += n
+	}
+	copy(dst, *stack)
 }
 
 // joinRow adds one row of partial sums to another.
