@@ -140,9 +140,15 @@ func (f Fold) Lanes(lanes int) bool {
 
 // sumLanes is the sum by a plain fold of eight lanes.
 func sumLanes(f Fold, x []float32) float32 {
-	var lanes, stack [reduce.Lanes]float32
+	var lanes [reduce.Lanes]float32
 	Fill(lanes[:], Negzero[float32]())
 	reduce.AddLanes(&lanes, x)
+	return JoinLanes(f, &lanes)
+}
+
+// JoinLanes is the sum by a plain fold of eight lanes whose values are added up already.
+func JoinLanes[T libm.Float](f Fold, lanes *[reduce.Lanes]T) T {
+	var stack [reduce.Lanes]T
 	top := 0
 	for _, s := range f.Steps {
 		if s.Join > 0 {

@@ -12,7 +12,7 @@ import (
 
 func TestAttentionGradients(t *testing.T) {
 	checkAttentionGradients(t, nil)
-	checkAttentionGradients(t, startsOf(5, []int{2}, []int{1, 4}))
+	checkAttentionGradients(t, check.Starts(5, []int{2}, []int{1, 4}))
 }
 
 func checkAttentionGradients(t *testing.T, starts []int32) {

@@ -10,25 +10,11 @@ import (
 	"firstbit/kernel/check"
 )
 
-// startsOf is, of every step of sequences of n, the step that its document begins at; each sequence lists where documents begin after its first.
-func startsOf(n int, begins ...[]int) (starts []int32) {
-	for _, at := range begins {
-		from := 0
-		for t := range n {
-			if len(at) > 0 && at[0] == t {
-				from, at = t, at[1:]
-			}
-			starts = append(starts, int32(from))
-		}
-	}
-	return starts
-}
-
 // What a document holds, infinities and NaN too, reaches no other, forward or backward, by head and by segment.
 func TestDocumentsAreAbsentFromEachOther(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	const second, end = 5, 9 // the second of three documents is poisoned
-	s := attentionShape{B: 1, T: 16, H: 2, KV: 1, P: 3, Starts: startsOf(16, []int{second, end})}
+	s := attentionShape{B: 1, T: 16, H: 2, KV: 1, P: 3, Starts: check.Starts(16, []int{second, end})}
 	nq, nk := s.T*s.H*s.P, s.T*s.P
 	for _, order := range check.Orders {
 		for _, segments := range []int{1, 8} {
@@ -60,7 +46,7 @@ func TestDocumentsAreAbsentFromEachOther(t *testing.T) {
 func TestAttentionOfDocumentsIsOfEachAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 27))
 	const cut = 5
-	s := attentionShape{B: 1, T: 12, H: 2, KV: 2, P: 4, Starts: startsOf(12, []int{cut})}
+	s := attentionShape{B: 1, T: 12, H: 2, KV: 2, P: 4, Starts: check.Starts(12, []int{cut})}
 	n, row := s.T*s.H*s.P, s.H*s.P
 	folds := func(t int) attentionFolds {
 		return attentionFolds{P: inOrder(s.P), Keys: inOrder(t), DQ: inOrder(t), Queries: inOrder(t)}

@@ -5,6 +5,7 @@ import (
 
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/reduce"
 )
 
 // sumSquares is Σ x².
@@ -16,23 +17,12 @@ func sumSquares[T libm.Float](x []T, f kernel.Fold) T {
 		return kernel.Dot(f, x, 1, x, 1)
 	}
 	partial := squareLanes(x)
-	var stack [lanes]T
-	top := 0
-	for _, s := range f.Steps {
-		if s.Join > 0 {
-			top--
-			stack[top-1] += stack[top]
-			continue
-		}
-		stack[top] = partial[s.Start]
-		top++
-	}
-	return stack[0]
+	return kernel.JoinLanes(f, &partial)
 }
 
 // lanes is the number of strided accumulators SumSquares keeps at once: the order of the
 // gradient norm, whose additions would wait for one another in any one lane.
-const lanes = 8
+const lanes = reduce.Lanes
 
 // squareLanes is the sum of squares of each lane, in sequence.
 func squareLanes[T libm.Float](x []T) [lanes]T {

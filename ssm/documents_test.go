@@ -10,26 +10,12 @@ import (
 	"firstbit/kernel/check"
 )
 
-// startsOf is, of every step of sequences of n, the step that its document begins at; each sequence lists where documents begin after its first.
-func startsOf(n int, begins ...[]int) (starts []int32) {
-	for _, at := range begins {
-		from := 0
-		for t := range n {
-			if len(at) > 0 && at[0] == t {
-				from, at = t, at[1:]
-			}
-			starts = append(starts, int32(from))
-		}
-	}
-	return starts
-}
-
 // What a document holds, infinities and NaN too, reaches no other, forward or backward, wherever chunks end.
 func TestDocumentsDoNotMeet(t *testing.T) {
 	const of, second, end = 9, 3, 6 // the second of three documents is poisoned
 	for _, order := range []string{"seq", "reverse", "pairwise", "splitk(3)", "perm(7)"} {
 		for chunk := 1; chunk <= of; chunk++ {
-			s := ssdShape{B: 1, T: of, H: 2, P: 3, G: 1, N: 2, Chunk: chunk, documents: documents{startsOf(of, []int{second, end}), 0, of}}
+			s := ssdShape{B: 1, T: of, H: 2, P: 3, G: 1, N: 2, Chunk: chunk, documents: documents{check.Starts(of, []int{second, end}), 0, of}}
 			f := allFolds(s, order)
 			r := rand.New(rand.NewPCG(1, 2))
 			x, b, c, dy := check.Random(r, of*6), check.Random(r, of*2), check.Random(r, of*2), check.Random(r, of*6)
@@ -73,7 +59,7 @@ func scanAll(s ssdShape, f ssdFolds, x, b, c, dt, la, d, dy []float32) map[strin
 func TestConvolutionOfDocumentsIsOfEachAlone(t *testing.T) {
 	const n, cut, channels = 7, 4, 3
 	r := rand.New(rand.NewPCG(3, 4))
-	s := convShape{B: 1, T: n, C: channels, K: 4, documents: documents{startsOf(n, []int{cut}), 0, n}}
+	s := convShape{B: 1, T: n, C: channels, K: 4, documents: documents{check.Starts(n, []int{cut}), 0, n}}
 	x, w, bias, dy := check.Random(r, n*channels), check.Random(r, channels*4), check.Random(r, channels), check.Random(r, n*channels)
 	y, dx := make([]float32, len(x)), make([]float32, len(x))
 	causalConv(y, x, nil, w, bias, s, inOrder(4))

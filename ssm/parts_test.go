@@ -81,7 +81,7 @@ func scanParts(k *ssdCase[float32], dy []float32, parts int, pass func([]float32
 
 // A sequence scanned in parts has the bits of one scanned whole, if a chunk divides a part.
 func TestScanOfPartsIsTheScan(t *testing.T) {
-	for _, d := range []documents{{}, {startsOf(32, []int{3, 8, 9, 23}, []int{16, 24, 30}), 0, 32}} {
+	for _, d := range []documents{{}, {check.Starts(32, []int{3, 8, 9, 23}, []int{16, 24, 30}), 0, 32}} {
 		checkScanOfParts(t, d)
 	}
 }
@@ -119,7 +119,7 @@ func checkScanOfParts(t *testing.T, d documents) {
 
 // A convolution of a part of every sequence, with the steps next to it, has the bits of that of the whole.
 func TestConvolutionOfPartsIsTheConvolution(t *testing.T) {
-	for _, d := range []documents{{}, {startsOf(12, []int{5, 7}, []int{2, 6, 11}), 0, 12}} {
+	for _, d := range []documents{{}, {check.Starts(12, []int{5, 7}, []int{2, 6, 11}), 0, 12}} {
 		checkConvolutionOfParts(t, d)
 	}
 }

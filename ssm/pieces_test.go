@@ -16,7 +16,7 @@ import (
 
 func TestConvolutionGradients(t *testing.T) {
 	checkConvolutionGradients(t, documents{})
-	checkConvolutionGradients(t, documents{startsOf(6, []int{2, 3}, []int{5}), 0, 6})
+	checkConvolutionGradients(t, documents{check.Starts(6, []int{2, 3}, []int{5}), 0, 6})
 }
 
 func checkConvolutionGradients(t *testing.T, d documents) {

@@ -50,7 +50,7 @@ func TestChunkedScanIsTheRecurrence(t *testing.T) {
 	for s.Chunk = 1; s.Chunk <= s.T+1; s.Chunk++ {
 		s.documents = documents{}
 		if s.Chunk%3 > 0 {
-			s.documents = documents{startsOf(15, []int{4, 6, 7, 11}, []int{1, 2, 14}), 2, 15}
+			s.documents = documents{check.Starts(15, []int{4, 6, 7, 11}, []int{1, 2, 14}), 2, 15}
 		}
 		k := newSSDCase(s)
 		if s.Chunk%2 == 0 {
@@ -116,7 +116,7 @@ func TestSSDGradients(t *testing.T) {
 	for _, chunk := range []int{1, 3, 4, 7, 8} {
 		for _, part := range []bool{false, true} {
 			checkSSDGradients(t, chunk, part, documents{})
-			checkSSDGradients(t, chunk, part, documents{startsOf(9, []int{1, 3, 4, 6}, []int{5}), 2, 9})
+			checkSSDGradients(t, chunk, part, documents{check.Starts(9, []int{1, 3, 4, 6}, []int{5}), 2, 9})
 		}
 	}
 }
