@@ -28,8 +28,12 @@ func JSON(text []byte, v any, others bool) error {
 // plain is an error of encoding/json without the name of the package, and of Go's types.
 func plain(err error) error {
 	var t *json.UnmarshalTypeError
-	if errors.As(err, &t) && t.Field != "" {
-		return fmt.Errorf("%s: %s: must be %s", t.Field, t.Value, kind(t.Type))
+	if errors.As(err, &t) {
+		where := ""
+		if t.Field != "" {
+			where = t.Field + ": "
+		}
+		return fmt.Errorf("%s%s: must be %s", where, t.Value, kind(t.Type))
 	}
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))

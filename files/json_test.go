@@ -27,6 +27,7 @@ func TestJSON(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{`{}`, ""},
 		{`{"steps":3,"model":{"width":4,"high":["a","a"]},"free":{"a":1,"A":2},"raw":{"steps":1,"Steps":2},"list":[{"width":1},{"width":2}],"ptr":{"width":1}}`, ""},
+		{`[]`, "array: must be an object"},
 		{`{}}`, "invalid character '}' after top-level value"},
 		{`{} {}`, "invalid character '{' after top-level value"},
 		{`{"steps":3,"steps":4}`, `field "steps": is there twice`},
