@@ -34,8 +34,12 @@ func revealProgram(command string, n int, wait time.Duration) (reduce.Revealed, 
 		return reduce.Revealed{}, err
 	}
 	r, err := reduce.RevealBox(n, p.ask, reduce.Formats{})
-	if more := p.end(); err == nil && more > 0 {
-		err = p.failed(fmt.Sprintf("it printed %d lines more than it was asked for", more))
+	if err != nil {
+		p.kill()
+		return r, err
+	}
+	if p.end() {
+		err = p.failed("it printed more lines than it was asked for")
 	}
 	return r, err
 }
@@ -145,15 +149,30 @@ func (p *summing) last() string {
 	return ""
 }
 
-// end ends the program. It returns how many lines nobody has read.
-func (p *summing) end() (lines int) {
+// grace is how long a program may take to end once there is nothing more to read.
+const grace = 5 * time.Second
+
+// end has the program read to the end of what it was sent, and ends it. It tells whether the program printed what nobody has read: one that
+// prints more than a line for each may be behind with its reading, and have been asked all there was to ask.
+func (p *summing) end() (more bool) {
+	_ = p.in.Close()
+	late := time.AfterFunc(min(grace, p.wait), func() { _ = p.process.Process.Kill() }) // it may have ended
+	defer late.Stop()
+	for range p.lines {
+		more = true
+		_ = p.process.Process.Kill()
+	}
+	_ = p.process.Wait()
+	return more
+}
+
+// kill ends the program at once.
+func (p *summing) kill() {
 	_ = p.in.Close()
 	_ = p.process.Process.Kill() // it may have ended
 	for range p.lines {
-		lines++
 	}
 	_ = p.process.Wait()
-	return lines
 }
 
 // tail keeps the end of what is written to it.
