@@ -83,10 +83,8 @@ func (c Cell) shade() rune {
 		return ' '
 	case c.Differs == 0:
 		return shades[0]
-	case c.Differs == c.Of:
-		return shades[4]
 	}
-	return shades[1+int(3*c.share())] // fits: the share is below 1
+	return shades[1+int(3*c.share())] // fits: the share is at most 1
 }
 
 // narrow joins steps that stand side by side until there are at most so many columns.

@@ -36,6 +36,9 @@ func TestNarrowHeat(t *testing.T) {
 	for i := range 100 {
 		s.Steps = append(s.Steps, SpreadStep{i + 1, []SpreadCall{{"a", 0, i % 2, 1}}})
 	}
+	joined, each := s.ByPart().narrow(37)
+	require.Equal(t, 3, each)
+	require.Equal(t, []Cell{{1, 3}, {2, 3}, {1, 3}}, joined.Cells[0][:3])
 	text := s.ByPart().Text(40)
 	require.Contains(t, text, "a character is 3 steps")
 	for _, line := range strings.Split(text, "\n") {

@@ -104,6 +104,7 @@ func TestWrongClaimsAreCaught(t *testing.T) {
 		"mtp.0.layers.1.moe.router.aux_loss is a root of its own, and not the cause's"}, why(func(c *Cause, _ *Result) { c.Root = "*.topk" }))
 	require.Equal(t, []string{"the class is not tie"}, why(func(c *Cause, _ *Result) { c.Class = "tie" }))
 	require.Equal(t, []string{"the verdict is origin, not memory"}, why(func(c *Cause, _ *Result) { c.verdict = "memory" }))
+	require.Equal(t, []string{"a fault of the source never acts"}, why(func(_ *Cause, r *Result) { r.idle = true }))
 	require.Equal(t, []string{"no route flips"}, why(func(c *Cause, _ *Result) { c.flips = true }))
 	require.Equal(t, []string{"the cured pair differs"}, why(func(_ *Cause, r *Result) { r.Cure.Identical = false }))
 	require.Equal(t, []string{"the pair without the cause differs"}, why(func(_ *Cause, r *Result) { r.Baseline.Identical = false }))

@@ -32,6 +32,10 @@ func TestLowestBitFlipsARoute(t *testing.T) {
 	sum := 0
 	for i, s := range r.ByStep {
 		sum += s.Flips
+		require.Equal(t, s.Step < r.First.Step, s.Flips == 0, "the first step with a flip is the first route's")
+		if s.Step > lowest.Step {
+			require.Positive(t, s.Moved)
+		}
 		if s.Step < lowest.Step {
 			require.Zero(t, s.Calls.Differs)
 			require.Zero(t, s.Moved)

@@ -51,6 +51,9 @@ func TestProgramThatAdds(*testing.T) {
 		}
 		fmt.Println(decimal(float64(order.Tree(len(x)).Sum(x, 0))))
 	}
+	if how == "after" {
+		fmt.Println(0)
+	}
 	os.Exit(0)
 }
 
@@ -68,7 +71,7 @@ func TestRevealPrograms(t *testing.T) {
 		require.Equal(t, how != "varies", v["verified"])
 		require.Equal(t, how == "varies", v["counter_example"] != nil)
 	}
-	for how, why := range map[string]string{"dies": "question 5: it ended: out of luck", "hangs": "question 5: no answer within 1s", "rubbish": `question 5: it printed "foo": must be one number`, "twice": "it printed"} {
+	for how, why := range map[string]string{"dies": "question 5: it ended: out of luck", "hangs": "question 5: no answer within 1s", "rubbish": `question 5: it printed "foo": must be one number`, "twice": "it printed", "after": "it printed more lines than it was asked for"} {
 		var flags []string
 		if how == "hangs" { // a program may take longer than that to begin
 			flags = []string{"--timeout", "1"}
