@@ -9,7 +9,7 @@ var autotuneSwap = &Cause{
 		Diagnose:  "the product: inputs equal, outputs different, plans of the same kernel differ, and the records of the kernel show what the tuner drew",
 		Cure:      "the choice pinned, or kept with the checkpoint",
 		Source:    "Megatron-LM #5718: timing-based autotune of Mamba's Triton kernels; vLLM #33123, where the tile of a product follows the number of rows",
-		Reference: "timing-based autotune; its deterministic path is one fixed configuration (Megatron-LM #5718, operator catalog)", Layouts: everyAxis,
+		Reference: reportedTuner, Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.3.mlp.*", Class: "tuner", also: []string{"layers.3.mlp.*"}},
 	config: brief,

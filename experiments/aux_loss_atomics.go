@@ -12,7 +12,7 @@ var auxLossAtomics = &Cause{
 		Diagnose:  "moe.router.aux_loss in the forward: inputs equal, outputs different, the plan depends on arrival",
 		Cure:      "the unfused loss, or a fixed tree over the CTAs",
 		Source:    "Megatron-LM #6254, #6967",
-		Reference: "the fused auxiliary loss accumulates with atomics (Megatron-LM #6254, #6967)", Layouts: everyAxis,
+		Reference: reportedFusedLoss, Layouts: everyAxis,
 	},
 	Found:  Found{Root: "*.moe.router.aux_loss", Class: "arrival"},
 	config: train.Tiny,

@@ -9,7 +9,7 @@ var blindSpot = &Cause{
 		Diagnose:  "at op level a view's input comes from a producer that has no record: a blind spot one hop upstream; at kernel level the kernel itself is named",
 		Cure:      "the order fixed in the kernel; the tracer given the kernel",
 		Source:    "Megatron-LM #7262",
-		Reference: "the one-hop-later rule for kernels that bypass the dispatcher (Megatron-LM #7262)", Layouts: everyAxis,
+		Reference: reportedBlindSpots, Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.0.ssm.in_proj", Class: "arrival", shallow: "blind-spot"},
 	config: brief,

@@ -55,10 +55,9 @@ type About struct {
 	Diagnose string `json:"diagnose"`
 	Cure     string `json:"cure"`
 	Source   string `json:"source"`
-	// Reference is what the same is called where it was first described as a whole: Megatron-LM discussion #7497 and its threads; empty: there
-	// it is not.
-	Reference string   `json:"reference,omitempty"`
-	Layouts   []string `json:"layouts"` // where it occurs; it is shown on the first
+	// Reference is what the report that first described such causes as a whole says of it; nil: nothing.
+	Reference *Reference `json:"reference,omitempty"`
+	Layouts   []string   `json:"layouts"` // where it occurs; it is shown on the first
 
 	// Precisions are those in which it occurs, and Only says why not in others; nil: in every one that it can be trained in.
 	Precisions []string `json:"precisions"`

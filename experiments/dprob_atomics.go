@@ -17,7 +17,7 @@ var dprobAtomics = &Cause{
 		Diagnose:  "grouped_gemm.dprob in the backward: inputs equal, outputs different, the plan depends on arrival",
 		Cure:      "private slots per tile with a fixed tree, and a static scheduler",
 		Source:    "TransformerEngine #3407",
-		Reference: "the fused grouped MLP accumulates the gradient of the routing probability with atomics, and a dynamic scheduler decides the order of sub-tiles (TransformerEngine #3407)", Layouts: everyAxis,
+		Reference: reportedEpilogue, Layouts: everyAxis,
 	},
 	Found: Found{Root: "*.grouped_gemm.dprob", Class: "arrival", flips: true},
 	// In bf16, as pretraining runs: a last bit of a master now and then rounds its weight the other way.

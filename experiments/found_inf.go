@@ -14,7 +14,7 @@ var foundInf = &Cause{
 		Diagnose:   "the maximum over ranks: inputs of all members equal, outputs different",
 		Cure:       "the maximum over all ranks before anyone decides",
 		Source:     "Megatron's and PyTorch's optimizers join found_inf over the model-parallel ranks",
-		Precisions: []string{"fp16"}, Only: "no other scales the loss", Layouts: []string{"dp=2", "dp=4", "dp=2,pp=2"},
+		Precisions: []string{"fp16"}, Only: "no other scales the loss", Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2"},
 	},
 	Found: Found{Root: "loss_scale.found_inf", Class: "hardware", also: []string{"loss_scale.found_inf"}},
 	config: func() train.Config {

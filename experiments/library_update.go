@@ -9,7 +9,7 @@ var libraryUpdate = &Cause{
 		Diagnose:  "the product: inputs equal, outputs different, its record names another release and another plan; localize --bisect library names the release",
 		Cure:      "the kernel path pinned, whatever the release",
 		Source:    "containers that move on: release notes of cuBLAS do not promise bits between releases",
-		Reference: "fixed-environment repeatability: the same software is part of the contract (Megatron-LM #5785)", Layouts: everyAxis,
+		Reference: reportedLibrary, Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.0.ssm.in_proj", Class: "library"},
 	config: brief,

@@ -11,7 +11,7 @@ var probeAsync = &Cause{
 		Diagnose:  "the record is flagged as pending: an artifact of the tracer",
 		Cure:      "the digest taken at the wait",
 		Source:    "Megatron-LM #7262",
-		Reference: "known probe artifacts (Megatron-LM #7262)", Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2", "dp=2,ep=2"},
+		Reference: reportedArtifacts, Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2", "dp=2,ep=2"},
 	},
 	Found: Found{Root: "grads.bucket.*", Class: "probe", verdict: "artifact", seen: 2, unmoved: true},
 	config: func() train.Config {

@@ -9,7 +9,7 @@ var probeCopy = &Cause{
 		Diagnose:  "the record is flagged as nonblocking: an artifact of the tracer",
 		Cure:      "a copy that is waited for",
 		Source:    "Megatron-LM #7262",
-		Reference: "known probe artifacts (Megatron-LM #7262)", Layouts: everyAxis,
+		Reference: reportedArtifacts, Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.3.mlp.w1.copy", Class: "probe", verdict: "artifact", seen: 2, unmoved: true},
 	config: brief,

@@ -9,7 +9,7 @@ var probeUninit = &Cause{
 		Diagnose:  "the record is flagged as uninitialised: an artifact of the tracer",
 		Cure:      "no digest of what nothing has written",
 		Source:    "Megatron-LM #7262",
-		Reference: "known probe artifacts (Megatron-LM #7262)", Layouts: everyAxis,
+		Reference: reportedArtifacts, Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.1.attn.wq.empty", Class: "probe", verdict: "artifact", seen: 2, unmoved: true},
 	config: brief,

@@ -34,8 +34,8 @@ func scaled() train.Config {
 	return c
 }
 
-// overflowed is a gradient that fp16 cannot hold, on one rank.
-const overflowed = "set@grads.bucket.0 value=inf step=2 rank=1"
+// overflowed is a gradient that fp16 cannot hold, on one rank. It is of a weight that no other rank has, so none adds it up after this.
+const overflowed = "set@grads.bucket.0 value=inf elem=40 step=2 rank=1"
 
 // divisible is a cluster's, for tensor parallelism too.
 func divisible() train.Config {

@@ -9,7 +9,7 @@ var rngOmission = &Cause{
 		Diagnose:  "the first record that differs is what was restored: that stream, while every weight and moment is equal",
 		Cure:      "every stream in the checkpoint",
 		Source:    "Megatron Core's checkpoints hold five kinds of random state",
-		Reference: "restart replay: a resumed run must reproduce the uninterrupted one from the checkpoint on (Megatron-LM #5785)", Layouts: everyAxis,
+		Reference: reportedStreams, Layouts: everyAxis,
 	},
 	Found:  Found{Root: "rng.dropout.tp", Class: "state", verdict: "restore"},
 	config: noisy,

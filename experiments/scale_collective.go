@@ -10,7 +10,7 @@ var scaleCollective = &Cause{
 		Diagnose:  "the reduce-scatter of gradients: the inputs of all members are equal, outputs differ; not the Calls that receive it",
 		Cure:      "a fixed order at every size",
 		Source:    "NCCL's choice of algorithm by message size, ranks and topology",
-		Reference: "NCCL_ALGO pins the algorithm: Tree is rejected, its order of reduction is not the user's to control (Megatron-LM #5718)", Layouts: []string{"dp=8", "dp=16"},
+		Reference: reportedAtScale, Layouts: []string{"dp=8", "dp=16"},
 	},
 	Found:  Found{Root: "grads.bucket.*", Class: "arrival", also: []string{"grad_norm.all"}},
 	config: cluster,

@@ -20,7 +20,7 @@ var scaleRebuild = &Cause{
 		Diagnose:   "restore: the copies that were made right after the load, of equal masters",
 		Cure:       "the full-precision source, by the path that training takes",
 		Source:     "TransformerEngine's FP8 primary weights, which are cast from the masters",
-		Reference:  "restart replay, of scales of low precision (Megatron-LM #5785)",
+		Reference:  reportedScales,
 		Precisions: []string{"mxfp8"}, Only: "it is about copies in blocks of 32 that are made of masters", Layouts: []string{"dp=1", "dp=2", "tp=2"},
 	},
 	Found:  Found{Root: "quant.*", Class: "state", verdict: "restore"},

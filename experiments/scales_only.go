@@ -11,7 +11,7 @@ var scalesOnly = &Cause{
 		Diagnose:   "the quantiser: inputs and packed values equal, one scale twice the other",
 		Cure:       "a fingerprint of the scales beside that of the codes; the error itself is the machine's, so a replay does not repeat it",
 		Source:     "trace contract: packed and scales are separate signatures",
-		Reference:  "digest semantics (Megatron-LM #7262)",
+		Reference:  reportedFingerprints,
 		Precisions: []string{"mxfp8", "nvfp4"}, Only: "others have no blocks with scales of their own", Layouts: everyAxis,
 	},
 	Found: Found{Root: "layers.1.attn.wq.x.quant", Class: "hardware"},

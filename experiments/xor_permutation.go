@@ -9,7 +9,7 @@ var xorPermutation = &Cause{
 		Diagnose:  "the router's choice: XOR equal, digest and rows different",
 		Cure:      "a digest that covers places, and one for each row",
 		Source:    "torch.hash_tensor adds by XOR",
-		Reference: "digest semantics of torch.hash_tensor (Megatron-LM #7262)", Layouts: everyAxis,
+		Reference: reportedFingerprints, Layouts: everyAxis,
 	},
 	Found:  Found{Root: "layers.2.moe.router.topk", Class: "hardware", sameXOR: true},
 	config: brief,

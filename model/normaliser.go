@@ -38,7 +38,7 @@ func (h *Head) normalise(dev *device.Device, sum *device.Tensor) (loss, labels *
 	if h.Normaliser == ByToken {
 		return sum, labels
 	}
-	h.CP.SumCounts(dev, "labels.join", labels)
+	h.CP.SumCounts(dev, "loss_mean.labels", labels)
 	h.labels = labels
 	c = dev.Open("loss_mean", meanKernel)
 	c.Read("sum", sum)

@@ -117,12 +117,22 @@ func catalogTable(*testing.T) string {
 	return b.String()
 }
 
+// referenceTable has the report's words above those of the causes that show the same.
 func referenceTable(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("| cause | what its threads say | command |\n|---|---|---|\n")
-	for _, c := range experiments.Causes() {
-		if c.Reference != "" {
-			fmt.Fprintf(&b, "| %s | %s | `firstbit reproduce %s` |\n", c.ID, c.Reference, c.ID)
+	b.WriteString("| | symptom | cause | diagnosis | fix |\n|---|---|---|---|---|\n")
+	quoted := func(words string) string {
+		if words == "" {
+			return ""
+		}
+		return "“" + words + "”"
+	}
+	for _, r := range experiments.References() {
+		fmt.Fprintf(&b, "| report, *%s* | %s | %s | %s | %s |\n", r.Section, quoted(r.Symptom), quoted(r.Cause), quoted(r.Diagnose), quoted(r.Cure))
+		for _, c := range experiments.Causes() {
+			if c.Reference == r {
+				fmt.Fprintf(&b, "| `firstbit reproduce %s` | %s | %s | %s | %s |\n", c.ID, c.Symptom, c.Cause, c.Diagnose, c.Cure)
+			}
 		}
 	}
 	return b.String()

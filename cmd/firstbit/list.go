@@ -123,7 +123,7 @@ func listLong(out io.Writer, causes []*experiments.Cause) {
 		if c.Only != "" {
 			only = ": " + c.Only
 		}
-		for _, line := range [][2]string{{"symptom", c.Symptom}, {"cause", c.Cause}, {"diagnosis", c.Diagnose}, {"cure", c.Cure}, {"source", c.Source}, {"reference", c.Reference},
+		for _, line := range [][2]string{{"symptom", c.Symptom}, {"cause", c.Cause}, {"diagnosis", c.Diagnose}, {"cure", c.Cure}, {"source", c.Source}, {"reference", c.Reference.String()},
 			{"layouts", strings.Join(c.Layouts, "  ")}, {"precisions", strings.Join(c.Precisions, " ") + only}, {"show", "firstbit reproduce " + c.ID}} {
 			if line[1] != "" {
 				fmt.Fprintf(out, "  %-10s  %s\n", line[0], line[1])
