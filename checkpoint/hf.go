@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,10 +60,15 @@ var mtpOuter = []struct {
 	{"proj", "eh_proj.weight", false, transposed}, {"norm.w", "final_layernorm.weight", true, plain},
 }
 
-var (
-	layerName = regexp.MustCompile(`^layers\.(\d+)\.(.+)$`)
-	depthName = regexp.MustCompile(`^mtp\.(\d+)\.(.+)$`)
-)
+// numbered takes a name such as layers.3.norm.w apart: the number after the word, and what follows.
+func numbered(word, name string) (n int, rest string, ok bool) {
+	if name, ok = strings.CutPrefix(name, word+"."); !ok {
+		return 0, "", false
+	}
+	digits, rest, ok := strings.Cut(name, ".")
+	n, err := strconv.Atoi(digits)
+	return n, rest, ok && err == nil
+}
 
 // hfName is nemotron_h's name and layout for a tensor of ours; inner is the number of layers of
 // a depth of multi-token prediction.
@@ -74,17 +78,17 @@ func hfName(name string, inner int) (string, layout) {
 			return o.theirs, plain
 		}
 	}
-	if m := depthName.FindStringSubmatch(name); m != nil {
-		return hfDepthName(m[2], atoi(m[1]), inner)
+	if depth, rest, ok := numbered("mtp", name); ok {
+		return hfDepthName(rest, depth, inner)
 	}
 	return hfLayerName("backbone", name, 0)
 }
 
 func hfLayerName(scope, name string, first int) (string, layout) {
-	if m := layerName.FindStringSubmatch(name); m != nil {
+	if layer, rest, ok := numbered("layers", name); ok {
 		for _, p := range pairs {
-			if p.ours == m[2] {
-				return fmt.Sprintf("%s.layers.%d.%s", scope, first+atoi(m[1]), p.theirs), p.layout
+			if p.ours == rest {
+				return fmt.Sprintf("%s.layers.%d.%s", scope, first+layer, p.theirs), p.layout
 			}
 		}
 	}
@@ -102,15 +106,6 @@ func hfDepthName(name string, depth, inner int) (string, layout) {
 		}
 	}
 	return hfLayerName("mtp", name, depth*inner)
-}
-
-// atoi reads digits that a pattern has matched in a name of the model's own.
-func atoi(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		panic("checkpoint: a name with a number beyond int")
-	}
-	return n
 }
 
 // LoadHF sets every weight and router bias from a file of nemotron_h's names, experts stacked

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,13 +91,21 @@ func (h Holding) set(text string) (Set, error) {
 	return s, nil
 }
 
-var fileName = regexp.MustCompile(`^rank(\d{5,})(?:_iter(\d{6,}))?\.jsonl(?:\.zst)?$`)
+// numbers are those in the name of a file of records, such as rank00000_iter000001.jsonl or rank00000.jsonl, packed or not.
+func numbers(name string) (rank, step string, ok bool) {
+	name, ok = strings.CutSuffix(strings.TrimSuffix(name, ".zst"), ".jsonl")
+	name, ranked := strings.CutPrefix(name, "rank")
+	rank, step, stepped := strings.Cut(name, "_iter")
+	return rank, step, ok && ranked && digits(rank, 5) && (!stepped || digits(step, 6))
+}
+
+func digits(s string, least int) bool { return len(s) >= least && strings.Trim(s, "0123456789") == "" }
 
 // find sorts the files in a trace's directory by rank and step. In a closed trace none may lack.
 func (c *contents) find(entries []os.DirEntry) error {
 	for _, e := range entries {
-		if m := fileName.FindStringSubmatch(e.Name()); m != nil {
-			if err := c.add(e.Name(), m[1], m[2]); err != nil {
+		if rank, step, ok := numbers(e.Name()); ok {
+			if err := c.add(e.Name(), rank, step); err != nil {
 				return err
 			}
 		}
