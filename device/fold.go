@@ -34,10 +34,29 @@ func (c *Call) fold(name string, r reduce.Reduction, n int) kernel.Fold {
 		c.dev.misfit(c, r, r.Order.Check(n))
 		r.Order = reduce.Seq
 	}
+	if race := c.Race(name); race != kernel.Drawn {
+		r.Order, _ = r.Order.InTurn()
+		f := kernel.FoldOf(r, n)
+		f.Race = race
+		return f
+	}
 	if !r.Order.Concrete() {
 		r.Order = c.Order(name, n)
 	}
 	return kernel.FoldOf(r, n)
+}
+
+// Race is how threads share the named sum of the Call: as the schedule says, if what the sum adds arrives and nobody watches in which order.
+func (c *Call) Race(name string) kernel.Race {
+	way := c.dev.schedule.Race
+	if way == kernel.Drawn || c.Probe != nil || c.Leaves != nil || c.InOrder {
+		return kernel.Drawn
+	}
+	r := c.Plan.Reduction(name)
+	if _, ok := r.Order.InTurn(); !ok || r.Formats != (reduce.Formats{}) || r.FMA || r.MMA != "" {
+		return kernel.Drawn
+	}
+	return way
 }
 
 // Operands are the formats of two inputs that meet as they are.

@@ -2,8 +2,10 @@ package device
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 
+	"firstbit/kernel"
 	"firstbit/rng"
 )
 
@@ -13,12 +15,20 @@ import (
 type Schedule struct {
 	Seed uint64
 	Real bool // use the machine's own races instead; not replayable
+
+	// Race has the threads of the machine share those sums whose kernels can be shared; Drawn: what arrives races for a lock, and one
+	// thread adds in the order that comes of it.
+	Race kernel.Race
 }
 
-// ParseSchedule reads a seed, or "real".
+// ParseSchedule reads a seed, "real", or "real:" with one of kernel.RaceNames.
 func ParseSchedule(s string) (Schedule, bool) {
 	if s == "real" {
 		return Schedule{Real: true}, true
+	}
+	if way, ok := strings.CutPrefix(s, "real:"); ok {
+		race, ok := kernel.ParseRace(way)
+		return Schedule{Real: true, Race: race}, ok
 	}
 	seed, err := strconv.ParseUint(s, 10, 64)
 	return Schedule{Seed: seed}, err == nil
@@ -26,7 +36,10 @@ func ParseSchedule(s string) (Schedule, bool) {
 
 // String is what ParseSchedule reads.
 func (s Schedule) String() string {
-	if s.Real {
+	switch {
+	case s.Real && s.Race != kernel.Drawn:
+		return "real:" + s.Race.String()
+	case s.Real:
 		return "real"
 	}
 	return strconv.FormatUint(s.Seed, 10)

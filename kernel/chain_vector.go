@@ -26,21 +26,22 @@ type tiles struct {
 	a, b    Mat[float32]
 	m, n, k int
 	f       Fold
+	onto    bool       // c is added to, not written, by a fold in order
 	packsA  bool       // rows of a are packed as they are needed
 	panels  *[]float32 // b, packed: for each vectorN columns, k·vectorN elements; nil: b is read where it lies
 }
 
 var tilesPool = sync.Pool{New: func() any { return new(tiles) }}
 
-// vectorMatMul is MatMul on vector tiles.
-func vectorMatMul(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold) {
+// vectorMatMul is multiply on vector tiles; onto adds to c, for a fold in order.
+func vectorMatMul(c []float32, ldc int, a, b Mat[float32], m, n, k int, f Fold, threads, onto bool) {
 	// The tiles check no bounds; these are the last elements they touch.
 	_, _, _ = c[(m-1)*ldc+n-1], a.Data[(m-1)*a.Row+(k-1)*a.Col], b.Data[(k-1)*b.Row+(n-1)*b.Col]
 	t := tilesPool.Get().(*tiles)
-	t.c, t.ldc, t.a, t.b, t.m, t.n, t.k, t.f = c, ldc, a, b, m, n, k, f
+	t.c, t.ldc, t.a, t.b, t.m, t.n, t.k, t.f, t.onto = c, ldc, a, b, m, n, k, f, onto
 	t.pack()
 	blocks := (m + vectorM - 1) / vectorM
-	if m*n*k < vectorFlops {
+	if !threads || m*n*k < vectorFlops {
 		t.run(0, blocks)
 	} else {
 		parallel(t, blocks)
@@ -74,16 +75,27 @@ func (t *tiles) run(lo, hi int) {
 			left := max(0, min(j, t.n-vectorN))
 			w.b, w.stepB = t.columns(j, left)
 			if i+vectorM <= t.m && j+vectorN <= t.n {
-				w.c, w.ldc = t.c[i*t.ldc+j:], t.ldc
+				w.c, w.ldc, w.onto = t.c[i*t.ldc+j:], t.ldc, t.onto
 				w.fold(t.f)
 				continue
 			}
-			w.c, w.ldc = edge[:], vectorN
+			w.c, w.ldc, w.onto = edge[:], vectorN, false
 			w.fold(t.f)
 			for r := i; r < min(i+vectorM, t.m); r++ {
-				copy(t.c[r*t.ldc+j:][:min(vectorN, t.n-j)], edge[(r-top)*vectorN+j-left:])
+				t.store(t.c[r*t.ldc+j:][:min(vectorN, t.n-j)], edge[(r-top)*vectorN+j-left:])
 			}
 		}
+	}
+}
+
+// store writes, or adds, part of a row of an edge tile.
+func (t *tiles) store(c, edge []float32) {
+	if !t.onto {
+		copy(c, edge)
+		return
+	}
+	for j, v := range edge[:len(c)] {
+		c[j] += v
 	}
 }
 
@@ -92,13 +104,14 @@ type tileSum struct {
 	a, b, c     []float32
 	rowA, stepA int
 	stepB, ldc  int
+	onto        bool      // c is added to
 	stack       []float32 // partial sums; the lowest is in c itself
 }
 
 // fold runs the steps of the fold on the tile. A join that follows its chain is made in registers.
 func (w *tileSum) fold(f Fold) {
 	if f.InOrder {
-		tile6x16(&w.c[0], w.ldc, &w.a[0], w.rowA, w.stepA, &w.b[0], w.stepB, f.N, false)
+		tile6x16(&w.c[0], w.ldc, &w.a[0], w.rowA, w.stepA, &w.b[0], w.stepB, f.N, w.onto)
 		return
 	}
 	top := 0

@@ -22,6 +22,7 @@ type Fold struct {
 	Acc         lowp.Format
 	Store, Wire lowp.Format // see reduce.Formats
 	FMA         bool
+	Race        Race      // threads share the sum, where its kernel lets them; the program has the order in which all come in their turn
 	MMA         *lowp.MMA // chains are those of a tensor core's fused sums, each adding as many products as it takes; nil: leaves are added one by one
 }
 
@@ -191,6 +192,10 @@ func SumRows[T libm.Float](f Fold, dst, src []T, ld int) {
 // index stands for 0, 1, 2, …
 func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 	n := len(dst)
+	if f.Raced(n) {
+		raceRowsAt(f, dst, src, ld, index)
+		return
+	}
 	row := func(i int) []T {
 		if index != nil {
 			i = int(index[i])

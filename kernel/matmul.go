@@ -36,19 +36,28 @@ func MatMul[T libm.Float](c []T, ldc int, a, b Mat[T], m, n, k int, f Fold) {
 	if m == 0 || n == 0 {
 		return
 	}
+	if ldc == n && f.Perm == nil && f.Raced(m*n/vectorLeast) {
+		raceMatMul(c, a, b, m, n, f)
+		return
+	}
+	multiply(c, ldc, a, b, m, n, k, f, true)
+}
+
+// multiply is MatMul, whose rows threads may share.
+func multiply[T libm.Float](c []T, ldc int, a, b Mat[T], m, n, k int, f Fold, threads bool) {
 	if c, ok := any(c).([]float32); ok && f.MMA != nil {
 		fusedPool.Get().(*fused).multiply(c, ldc, any(a).(Mat[float32]), any(b).(Mat[float32]), m, n, k, f)
 		return
 	}
 	if c, ok := any(c).([]float32); ok && vectorised && k > 0 && m*n >= vectorLeast && Plain[T](f) {
-		vectorMatMul(c, ldc, any(a).(Mat[float32]), any(b).(Mat[float32]), m, n, k, f)
+		vectorMatMul(c, ldc, any(a).(Mat[float32]), any(b).(Mat[float32]), m, n, k, f, threads, false)
 		return
 	}
 	t := takeTask[T]()
 	t.c, t.ldc, t.a, t.b, t.m, t.n, t.k, t.f = c, ldc, a, b, m, n, k, f
 	t.packB()
 	blocks := (m + tileM - 1) / tileM
-	if m*n*k < parallelFlops {
+	if !threads || m*n*k < parallelFlops {
 		t.run(0, blocks)
 	} else {
 		parallel(t, blocks)

@@ -58,6 +58,11 @@ func parallel(t rangeTask, n int) {
 		t.run(0, n)
 		return
 	}
+	share(t, n, p)
+}
+
+// share runs the task's n units in p pieces on as many goroutines.
+func share(t rangeTask, n, p int) {
 	startOnce.Do(startWorkers)
 	all := groups.Get().(*pieces)
 	all.Add(p)

@@ -83,6 +83,10 @@ func runEmbeddingBackward[T libm.Float](c *device.Call) {
 		embeddingBackwardAll(dw, dy, ids, d, c.Fold("tokens", len(ids)))
 		return
 	}
+	if way := c.Race("tokens"); way != kernel.Drawn {
+		embeddingScatter(dw, dy, ids, d, way)
+		return
+	}
 	embeddingBackward(dw, dy, ids, d,
 		func(n int) kernel.Fold { return c.Fold("tokens", n) })
 }

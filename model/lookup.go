@@ -44,6 +44,17 @@ func embeddingBackward[T libm.Float](dw, dy []T, ids []int32, d int, tokens func
 	})
 }
 
+// embeddingScatter is embeddingBackward as threads do it that share the tokens.
+func embeddingScatter[T libm.Float](dw, dy []T, ids []int32, d int, way kernel.Race) {
+	v := len(dw) / d
+	kernel.RaceScatter(way, dw, d, len(ids), func(i int) int {
+		if id := int(ids[i]); id < v {
+			return id
+		}
+		return -1 // another rank's
+	}, func(i int) []T { return dy[i*d:][:d] })
+}
+
 // occurrences shows of each id from 0 to v−1 where it stands in ids, ascending.
 func occurrences(ids []int32, v int, do func(id int, at []int32)) {
 	n := len(ids)

@@ -229,6 +229,13 @@ func runGroupedDProb[T libm.Float](c *device.Call) {
 func dprobEpilogue[T libm.Float](c *device.Call, dprob, dh []T, h, prob *device.Tensor, offsets []int32, f int) {
 	tiling := tiling{M: int(c.Scalar("tile_m")), N: int(c.Scalar("tile_n")), Sub: int(c.Scalar("tile_sub")), Grid: c.Plan.Int("grid")}
 	tiles := tiling.Tiles(offsets, f)
+	n := func(n int) kernel.Fold { return c.Fold("n", n) }
+	if way := c.Race("tiles"); way != kernel.Drawn && len(tiles) > 1 {
+		race := dprobRace[T]{dprob: dprob, dh: dh, acc: dh, h: device.Data[T](h), p: device.Data[T](prob), cols: f,
+			tiling: tiling, tiles: tiles, dynamic: c.Plan.Choice("sched") == "dynamic", way: way}
+		race.run(n)
+		return
+	}
 	var dispatch []int
 	switch c.Plan.Choice("sched") {
 	case "dynamic":
@@ -238,7 +245,7 @@ func dprobEpilogue[T libm.Float](c *device.Call, dprob, dh []T, h, prob *device.
 	}
 	tiling.Dispatch(tiles, dispatch)
 	groupedDProb(dprob, dh, dh, device.Data[T](h), device.Data[T](prob), f, tiling, tiles,
-		func(n int) kernel.Fold { return c.Fold("n", n) }, tileJoin(c, len(tiles), tiling.Cols(f)), probeTiles[T](c))
+		n, tileJoin(c, len(tiles), tiling.Cols(f)), probeTiles[T](c))
 }
 
 // tileJoin is the order in which each row block's tiles are added. Contributions of the

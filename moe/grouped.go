@@ -104,26 +104,37 @@ func (t tiling) Dispatch(tiles []tile, dispatch []int) {
 // Source:  docs/facts.md, Kernels; Megatron Core's grouped GEMM with a fused activation.
 func groupedDProb[T libm.Float](dprob, dh, acc, h, p []T, f int, t tiling, tiles []tile,
 	n func(n int) kernel.Fold, join func(rowBlock int) kernel.Fold, probe func(tile tile, partial []T)) {
-	cols, subs := t.Cols(f), subTiles{of: n}
-	slots := kernel.Borrow[T](t.M * cols)
-	defer kernel.GiveBack(slots)
-	for b := 0; b < len(tiles); b += cols {
-		block := tiles[b : b+cols]
-		lo, hi := block[0].Lo, block[0].Hi
-		for _, tile := range block {
+	cols := t.Cols(f)
+	blocks := func(from, to int) {
+		subs := subTiles{of: n}
+		slots := kernel.Borrow[T](t.M * cols)
+		defer kernel.GiveBack(slots)
+		for b := from * cols; b < to*cols; b += cols {
+			block := tiles[b : b+cols]
+			lo, hi := block[0].Lo, block[0].Hi
+			for _, tile := range block {
+				for r := lo; r < hi; r++ {
+					(*slots)[(r-lo)*cols+tile.Col] = dprobTile(h[r*f:][:f], acc[r*f:][:f], dh[r*f:][:f], p[r], t, tile, &subs)
+				}
+			}
+			fold := join(block[0].Rows)
 			for r := lo; r < hi; r++ {
-				(*slots)[(r-lo)*cols+tile.Col] = dprobTile(h[r*f:][:f], acc[r*f:][:f], dh[r*f:][:f], p[r], t, tile, &subs)
+				dprob[r] = kernel.Sum(fold, (*slots)[(r-lo)*cols:], 1)
+			}
+			if probe != nil {
+				showSlots(*slots, block, cols, fold, probe)
 			}
 		}
-		fold := join(block[0].Rows)
-		for r := lo; r < hi; r++ {
-			dprob[r] = kernel.Sum(fold, (*slots)[(r-lo)*cols:], 1)
-		}
-		if probe != nil {
-			showSlots(*slots, block, cols, fold, probe)
-		}
+	}
+	if n := len(tiles) / cols; probe != nil || len(h) < epilogueLeast {
+		blocks(0, n)
+	} else {
+		kernel.Spread(n, blocks) // row blocks write disjoint rows
 	}
 }
+
+// epilogueLeast is the number of elements below which an epilogue stays on its goroutine.
+const epilogueLeast = 1 << 14
 
 // subTiles are the sums of sub-tiles by their length, each resolved once: there are at most three, of a whole one, of the last of a tile, and
 // of the last of the last tile.

@@ -208,8 +208,12 @@ func runDispatch[T libm.Float](c *device.Call) {
 }
 
 func runCombine[T libm.Float](c *device.Call) {
-	k := int(c.Scalar("k"))
-	combineSlots(device.Out[T](c, "y"), device.In[T](c, "rows"), c.Input("inverse").I32(), k, c.Input("rows").Cols(), c.Fold("slots", k))
+	k, y, rows, inverse, d := int(c.Scalar("k")), device.Out[T](c, "y"), device.In[T](c, "rows"), c.Input("inverse").I32(), c.Input("rows").Cols()
+	if way := c.Race("slots"); way != kernel.Drawn {
+		combineScatter(y, rows, inverse, k, d, way)
+		return
+	}
+	combineSlots(y, rows, inverse, k, d, c.Fold("slots", k))
 }
 
 func runProbRows[T libm.Float](c *device.Call) {

@@ -23,6 +23,12 @@ func combineSlots[T libm.Float](y, x []T, inverse []int32, k, d int, f kernel.Fo
 	}
 }
 
+// combineScatter is combineSlots as threads do it that share the rows, slot by slot.
+func combineScatter[T libm.Float](y, x []T, inverse []int32, k, d int, way kernel.Race) {
+	t := len(inverse) / k
+	kernel.RaceScatter(way, y, d, len(inverse), func(i int) int { return i % t }, func(i int) []T { return x[int(inverse[i%t*k+i/t])*d:][:d] })
+}
+
 // sumRuns adds whole numbers run by run: sums[i] is the sum of run i of x.
 //
 // Shapes: x (n·r) → sums (n).

@@ -5,6 +5,7 @@ import (
 
 	"firstbit/kernel"
 	"firstbit/libm"
+	"firstbit/reduce"
 )
 
 // RMSNorm normalises rows by their root mean square.
@@ -56,6 +57,10 @@ func RMSNormBackward[T libm.Float](dx, dy, x, w, rstd []T, d int, f kernel.Fold)
 // Reduces: rows, by f.
 func RMSNormWeightBackward[T libm.Float](dw, dy, x, rstd []T, d int, f kernel.Fold) {
 	kernel.Need(f, len(rstd))
+	if f.Raced(d) {
+		raceNormWeight(dw, dy, x, rstd, d, f)
+		return
+	}
 	terms := kernel.Borrow[T](len(x))
 	defer kernel.GiveBack(terms)
 	for i, r := range rstd {
@@ -65,4 +70,20 @@ func RMSNormWeightBackward[T libm.Float](dw, dy, x, rstd []T, d int, f kernel.Fo
 		}
 	}
 	kernel.SumRows(f, dw, *terms, d)
+}
+
+// raceNormWeight is RMSNormWeightBackward by a raced fold.
+func raceNormWeight[T libm.Float](dw, dy, x, rstd []T, d int, f kernel.Fold) {
+	kernel.RaceRows(f, dw, func(acc []T, s reduce.Step, fresh bool) {
+		if fresh {
+			kernel.Fill(acc, kernel.Negzero[T]())
+		}
+		for c := range s.Count {
+			i := f.Leaf(s.Start + c*s.Stride)
+			r, dyi, xi := rstd[i], dy[i*d:][:len(acc)], x[i*d:][:len(acc)]
+			for j := range acc {
+				acc[j] += T(T(dyi[j]*xi[j]) * r)
+			}
+		}
+	})
 }

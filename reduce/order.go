@@ -240,6 +240,19 @@ func (o Order) Resolve(c Context, n int) Order {
 	return o
 }
 
+// InTurn is the order in which what arrives comes in its turn, 0, 1, 2, …: what threads that share the sum do one after another. It is none
+// if nothing arrives, or if parts have an order of their own.
+func (o Order) InTurn() (Order, bool) {
+	switch {
+	case o.kind == arrival:
+		return Seq, true
+	case o.join == nil || o.join.kind != arrival || o.within != nil:
+		return o, false
+	}
+	o.join, o.cache = &Seq, o.cache.turns()
+	return o, true
+}
+
 // Tree is the meaning of a concrete order.
 func (o Order) Tree(n int) Tree {
 	if n == 0 {

@@ -49,7 +49,18 @@ func (o Order) Program(n int) *Program {
 // programCache holds the programs of the lengths asked for last. A list is never changed, only
 // replaced, so that a reader needs no lock; of two writers one may lose its entry, which costs
 // a compilation and no more.
-type programCache struct{ list atomic.Pointer[[]*Program] }
+type programCache struct {
+	list atomic.Pointer[[]*Program]
+	turn atomic.Pointer[programCache] // of the order InTurn
+}
+
+func (c *programCache) turns() *programCache {
+	if t := c.turn.Load(); t != nil {
+		return t
+	}
+	c.turn.CompareAndSwap(nil, new(programCache))
+	return c.turn.Load()
+}
 
 const cacheSize = 16
 

@@ -104,22 +104,47 @@ func causalConvWeightBackward[T libm.Float](dw, dbias, dy, x, before []T, s conv
 	sum := kernel.Borrow[T](s.C)
 	defer kernel.GiveBack(sum)
 	for k := range s.K {
-		back := s.K - 1 - k
-		kernel.RunRows(f, *sum, func(acc []T, step reduce.Step) {
-			for i := range step.Count {
-				r := f.Leaf(step.Start + i*step.Stride)
-				switch t := r % s.T; {
-				case t < back && before == nil, !s.together(r/s.T, t, t-back):
-				case t >= back:
-					addProducts(f, acc, dy[r*s.C:], x[(r-back)*s.C:])
-				default:
-					addProducts(f, acc, dy[r*s.C:], before[s.beyond(r, t-back)*s.C:])
-				}
-			}
-		})
+		tap := weightTap[T]{s, f, dy, x, before, s.K - 1 - k}
+		if f.Raced(s.C) {
+			tap.race(*sum)
+		} else {
+			kernel.RunRows(f, *sum, func(acc []T, step reduce.Step) { tap.add(acc, step) })
+		}
 		for c, v := range *sum {
 			dw[c*s.K+k] = v
 		}
 	}
 	kernel.SumRows(f, dbias, dy, s.C)
+}
+
+// weightTap is the gradient of one tap, which looks so many steps back.
+type weightTap[T libm.Float] struct {
+	convShape
+	kernel.Fold
+	dy, x, before []T
+	back          int
+}
+
+// add adds the rows of a chain to an accumulator.
+func (w *weightTap[T]) add(acc []T, step reduce.Step) {
+	for i := range step.Count {
+		r := w.Leaf(step.Start + i*step.Stride)
+		switch t := r % w.T; {
+		case t < w.back && w.before == nil, !w.together(r/w.T, t, t-w.back):
+		case t >= w.back:
+			addProducts(w.Fold, acc, w.dy[r*w.C:], w.x[(r-w.back)*w.C:])
+		default:
+			addProducts(w.Fold, acc, w.dy[r*w.C:], w.before[w.beyond(r, t-w.back)*w.C:])
+		}
+	}
+}
+
+// race is the gradient by a raced fold.
+func (w weightTap[T]) race(sum []T) {
+	kernel.RaceRows(w.Fold, sum, func(acc []T, step reduce.Step, fresh bool) {
+		if fresh {
+			kernel.Fill(acc, kernel.Negzero[T]())
+		}
+		w.add(acc, step)
+	})
 }

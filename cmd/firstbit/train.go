@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"firstbit/device"
+	"firstbit/kernel"
 	"firstbit/parallel"
 	"firstbit/run"
 	"firstbit/trace"
@@ -71,7 +72,7 @@ func (f *trainFlags) add(c *cobra.Command) {
 	fs := c.Flags()
 	f.configFlags.add(c)
 	fs.StringVar(&f.layout, "layout", "dp=1", "simulated ranks: `AXIS=N` of axes dp, tp, pp, vpp, cp, ep, etp, such as dp=2,tp=2,pp=2")
-	fs.StringVar(&f.schedule, "schedule", "0", "`SEED` of arrival orders, or real for the machine's own races")
+	fs.StringVar(&f.schedule, "schedule", "0", "`SEED` of arrival orders, or real for the machine's own races, or real:WAY for threads that share sums: "+strings.Join(kernel.RaceNames(), ", "))
 	fs.StringVar(&f.export, "export", "", "write the trained weights into this new `FOLDER`, as Hugging Face's nemotron_h")
 	f.stateFlags(c)
 	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "`RECIPE` of kernels' plans: "+strings.Join(tune.Recipes, ", "))
@@ -106,7 +107,7 @@ func (f *trainFlags) spec(changed func(string) bool) (run.Spec, error) {
 	}
 	var ok bool
 	if s.Schedule, ok = device.ParseSchedule(f.schedule); !ok {
-		return s, fmt.Errorf("--schedule %q: must be a whole number or real", f.schedule)
+		return s, fmt.Errorf("--schedule %q: must be a whole number, or real, or real:WAY, of which there are %s", f.schedule, strings.Join(kernel.RaceNames(), ", "))
 	}
 	if f.trace != "" {
 		if s.Trace, err = f.traceOptions(); err != nil {
