@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"firstbit/kernel"
 	"firstbit/lowp"
@@ -59,6 +60,22 @@ func (c *Call) Race(name string) kernel.Race {
 	return way
 }
 
+// Tiles is Fold part by part, where a kernel does more with a part than add its values: a Fold for each part of the order, and one for what
+// they come to. An order that has no parts is one.
+func (c *Call) Tiles(name string, n int) (tiles []kernel.Tile, join kernel.Fold) {
+	r := c.Plan.Reduction(name)
+	if f := c.Fold(name, n); !r.Order.Fits(n) || f.N == 0 { // which is reported
+		return []kernel.Tile{{Stride: 1, Fold: f}}, kernel.FoldOf(reduce.Reduction{Formats: r.Formats}, 1)
+	}
+	parts, by := c.Order(name, n).Tiles(n)
+	for _, p := range parts {
+		r.Order = p.Order
+		tiles = append(tiles, kernel.Tile{Start: p.Start, Stride: p.Stride, Fold: kernel.FoldOf(r, p.Count)})
+	}
+	r.Order = by
+	return tiles, kernel.FoldOf(r, len(parts))
+}
+
 // Operands are the formats of two inputs that meet as they are.
 func (c *Call) Operands(a, b string) lowp.Operands {
 	return lowp.Operands{A: c.Input(a).Format, B: c.Input(b).Format}
@@ -89,14 +106,19 @@ func (c *Call) Products(name string, n int, o lowp.Operands) kernel.Fold {
 	return f
 }
 
-// FoldAt is Fold for a place in a message: where an order depends on that, it is resolved.
+// FoldAt is Fold for a place in a message: where an order depends on that, it is resolved. What arrives does so part by part.
 func (c *Call) FoldAt(name string, n int, at reduce.Context) kernel.Fold {
 	r := c.Plan.Reduction(name)
 	if r.MMA != "" {
 		c.dev.misfit(c, r, errNoProducts)
 	}
 	c.told(name, n, 0)
-	at.Arrival = func(n int) []int { return c.Arrival(name, n) }
+	at.Arrival = func(n int) []int {
+		if at.Part > 0 {
+			return c.Arrival(name+"."+strconv.Itoa(at.Part), n)
+		}
+		return c.Arrival(name, n)
+	}
 	r.Order = r.Order.Resolve(at, n)
 	if !r.Order.Fits(n) {
 		c.dev.misfit(c, r, r.Order.Check(n))

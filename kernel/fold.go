@@ -26,6 +26,12 @@ type Fold struct {
 	MMA         *lowp.MMA // chains are those of a tensor core's fused sums, each adding as many products as it takes; nil: leaves are added one by one
 }
 
+// Tile is a part of the values of a sum: those from Start on, Stride apart, as many as its Fold has leaves.
+type Tile struct {
+	Start, Stride int
+	Fold
+}
+
 // FoldOf is a named reduction of a plan by a concrete order for n leaves.
 func FoldOf(r reduce.Reduction, n int) Fold {
 	return Fold{Program: r.Order.Program(n), Acc: r.Acc, Store: r.Store, Wire: r.Wire, FMA: r.FMA}

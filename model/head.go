@@ -27,7 +27,7 @@ type Head struct {
 
 var (
 	crossEntropyKernel = &device.Kernel{Name: "cross_entropy", ByToken: true, In: device.Names("logits targets"), Out: device.Names("loss lse"),
-		Fixed: reduce.MustPlan("vocab:seq/fp32"), Sharded: "vocab",
+		Fixed: reduce.MustPlan("vocab:seq/fp32; max=row|tile"), Sharded: "vocab",
 		Run: device.Width(runLoss[float32], runLoss[float64])}
 	crossEntropyBackwardKernel = &device.Kernel{Name: "cross_entropy.bwd", ByToken: true, In: device.Names("logits lse targets labels?"),
 		Scalars: device.Names("scale first?"), Out: device.Names("dlogits"),
@@ -136,7 +136,13 @@ func (h *Head) Backward(dev *device.Device, scale float64) *device.Tensor {
 
 func runLoss[T libm.Float](c *device.Call) {
 	l := c.Input("logits")
-	crossEntropy(device.Out[T](c, "loss"), device.Out[T](c, "lse"), device.Data[T](l), c.Input("targets").I32(), l.Cols(), c.Fold("vocab", l.Cols()))
+	loss, lse, targets := device.Out[T](c, "loss"), device.Out[T](c, "lse"), c.Input("targets").I32()
+	if c.Plan.Choice("max") == "tile" {
+		tiles, join := c.Tiles("vocab", l.Cols())
+		crossEntropyByTile(loss, lse, device.Data[T](l), targets, l.Cols(), tiles, join)
+		return
+	}
+	crossEntropy(loss, lse, device.Data[T](l), targets, l.Cols(), c.Fold("vocab", l.Cols()))
 }
 
 func runLossBackward[T libm.Float](c *device.Call) {

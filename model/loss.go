@@ -23,6 +23,38 @@ func crossEntropy[T libm.Float](loss, lse, logits []T, targets []int32, v int, f
 	}
 }
 
+// crossEntropyByTile is crossEntropy as fused kernels have it, which never see a whole row: each tile of the vocabulary takes its own largest,
+// and what it comes to is brought to the row's when it is joined.
+//
+//	s_t = Σ_{v in t} exp(x_iv − m_t) ;  lse_i = m + log Σ_t s_t·exp(m_t − m)
+//
+// Shapes:  as crossEntropy.
+// Reduces: V, inside a tile by its fold, over tiles by join.
+// Source:  Milakov & Gimelshein 2018, Online normalizer calculation for softmax, section 3.1.
+func crossEntropyByTile[T libm.Float](loss, lse, logits []T, targets []int32, v int, tiles []kernel.Tile, join kernel.Fold) {
+	var m, sum, target [1]T
+	most, sums, e := make([]T, len(tiles)), make([]T, len(tiles)), make([]T, v)
+	for i, id := range targets {
+		row := logits[i*v:][:v]
+		for t, tile := range tiles {
+			part := e[:tile.N]
+			for j := range part {
+				part[j] = row[tile.Start+j*tile.Stride]
+			}
+			sums[t] = kernel.Negzero[T]()
+			if tile.N > 0 {
+				most[t] = nn.Largest(part)
+				nn.ExpLess(part, part, most[t])
+				sums[t] = kernel.Sum(tile.Fold, part, 1)
+			}
+		}
+		rowMax(m[:], row, v)
+		sum[0] = kernel.Run(join, func(t int) T { return T(sums[t] * libm.ExpOf(most[t]-m[0])) })
+		target[0] = row[max(id, 0)]
+		crossEntropyJoin(loss[i:i+1], lse[i:i+1], m[:], sum[:], target[:], targets[i:i+1])
+	}
+}
+
 // rowMax is the largest of each row.
 //
 // Shapes: x (rows,V) → y (rows).

@@ -179,6 +179,45 @@ func TestCrossEntropyOfPartsOfTheVocabulary(t *testing.T) {
 	require.NotEqual(t, loss, other)
 }
 
+// The fused loss takes the largest of each tile: by one tile it is the loss, by several it is as near as another order, and the order in which
+// tiles are joined counts.
+func TestCrossEntropyByTile(t *testing.T) {
+	const rows, v = 200, 50
+	r := rand.New(rand.NewPCG(73, 74))
+	logits, targets := make([]float32, rows*v), make([]int32, rows)
+	for i := range logits {
+		logits[i] = float32(r.NormFloat64())
+	}
+	for i := range targets {
+		targets[i] = r.Int32N(v)
+	}
+	targets[4] = -1
+	losses := func(order string) (loss, lse []float32) {
+		loss, lse = make([]float32, rows), make([]float32, rows)
+		parts, by := reduce.MustOrder(order).Tiles(v)
+		var tiles []kernel.Tile
+		for _, p := range parts {
+			tiles = append(tiles, kernel.Tile{Start: p.Start, Stride: p.Stride, Fold: foldOf(p.Order.String(), p.Count)})
+		}
+		crossEntropyByTile(loss, lse, logits, targets, v, tiles, foldOf(by.String(), len(parts)))
+		return loss, lse
+	}
+	want, lse := make([]float32, rows), make([]float32, rows)
+	crossEntropy(want, lse, logits, targets, v, foldOf("reverse", v))
+	got, gotLSE := losses("reverse")
+	check.SameBits(t, want, got, "one tile")
+	check.SameBits(t, lse, gotLSE, "one tile")
+	seen := map[string]bool{}
+	for _, order := range []string{"splitk(4)", "splitk(4,given(3 1 0 2))", "lanes(4)", "blocked(7)", "segments(64)"} {
+		got, gotLSE := losses(order)
+		seen[fmt.Sprint(gotLSE)] = true
+		for i := range got {
+			require.InDelta(t, want[i], got[i], 1e-5, order)
+		}
+	}
+	require.Greater(t, len(seen), 2)
+}
+
 // A row of the table is on one rank, and its gradient too, as though the others were not cut off.
 func TestEmbeddingOfPartsOfTheTable(t *testing.T) {
 	const rows, v, d = 40, 16, 3

@@ -71,14 +71,18 @@ func (c choice) shardTree(e, n, ranks, node int) reduce.Tree {
 	return c.elsewhere("shards", channel, ranks, node)
 }
 
-// elsewhere are the orders that no chunk changes.
+// elsewhere are the orders that no chunk of a channel changes.
 func (c choice) elsewhere(scope string, channel, ranks, node int) reduce.Tree {
 	if c.order == "nccltree" { // half of the channels use each tree
 		return reduce.MustOrder(fmt.Sprintf("nccltree(%d,%d)", 2*channel/c.channels, node)).Tree(ranks)
 	}
+	name := "ranks"
+	if c.order == "arrival" && channel > 0 { // every channel's chunk arrives by itself
+		name = fmt.Sprintf("ranks.%d", channel)
+	}
 	arrival := func(n int) []int { // that of rank 0's Call
 		id := device.ID{Step: 1, Phase: device.Opt}
-		return device.Schedule{Seed: 5}.Arrival(rng.HashString("opt "+scope+"."+c.label()), id, "ranks", n)
+		return device.Schedule{Seed: 5}.Arrival(rng.HashString("opt "+scope+"."+c.label()), id, name, n)
 	}
 	return reduce.MustOrder(c.order).Resolve(reduce.Context{Arrival: arrival}, ranks).Tree(ranks)
 }

@@ -58,6 +58,12 @@ func (g *Group) cut(m message, plan reduce.Plan) []part {
 		spans = cut.Tree()
 	case "symmetric":
 		spans = cut.Owners()
+	case "arrival": // a chunk for every channel
+		for channel := range cut.Channels {
+			if lo, hi := kernel.Cut(m.elements, cut.Channels, channel, 1); lo < hi {
+				spans = append(spans, kernel.Span{Lo: lo, Hi: hi, Channel: channel})
+			}
+		}
 	default: // one order for every element
 		spans = []kernel.Span{{Hi: m.elements}}
 	}
@@ -112,6 +118,8 @@ func (g *Group) fold(parts []part, scatter bool, lead *device.Call) {
 			}
 			return p.Channel, p.Part
 		}
+	case "arrival": // each chunk is added as it comes, whoever of the ranks sends it next
+		share = func(p part) (int, int) { return 0, p.Channel }
 	case "nccltree":
 		share = func(p part) (int, int) { return 0, kernel.TreeOf(p.Channel, channels) }
 	case "symmetric":

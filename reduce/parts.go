@@ -24,6 +24,25 @@ func (o Order) adding() Order {
 // part is the values of a part: count of them from start on, stride apart.
 type part struct{ start, stride, count int }
 
+// Tile is a part of the values of an order that adds in parts: Count of them from Start on, Stride apart, and how they are added.
+type Tile struct {
+	Start, Stride, Count int
+	Order                Order
+}
+
+// Tiles cuts n values as a concrete order does that adds in parts, and says how the parts are joined. Any other order has one part.
+func (o Order) Tiles(n int) (tiles []Tile, join Order) {
+	switch o.kind {
+	case blocked, lanes, splitk, segments:
+		for i := range o.count(n) {
+			p := o.part(i, n)
+			tiles = append(tiles, Tile{p.start, p.stride, p.count, o.adding()})
+		}
+		return tiles, o.joining()
+	}
+	return []Tile{{0, 1, n, o}}, Seq
+}
+
 // count is the number of parts of n values; only segments has some without values.
 func (o Order) count(n int) int {
 	switch o.kind {

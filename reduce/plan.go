@@ -195,6 +195,15 @@ func (p Plan) Varies() bool {
 	return slices.ContainsFunc(p.p.choices, Choice.Varies)
 }
 
+// VariesBy tells whether the bits depend on arrival through the item of a name.
+func (p Plan) VariesBy(name string) bool {
+	if p.p == nil {
+		return false
+	}
+	return slices.ContainsFunc(p.p.reductions, func(r Reduction) bool { return r.Name == name && r.Order.Arrives() }) ||
+		slices.ContainsFunc(p.p.choices, func(c Choice) bool { return c.Name == name && c.Varies() })
+}
+
 // Reductions lists the named sums.
 func (p Plan) Reductions() []Reduction {
 	if p.p == nil {

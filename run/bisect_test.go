@@ -1,11 +1,13 @@
 package run
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"firstbit/device"
+	"firstbit/parallel"
 	"firstbit/train"
 	"firstbit/tune"
 )
@@ -57,8 +59,26 @@ func TestReleasesMoveBits(t *testing.T) {
 func TestDeterministicRefusesWhatIsLate(t *testing.T) {
 	for _, fault := range []string{"capture@layers.0.*", "autotune@layers.0.*"} {
 		s := Spec{Config: train.Pico(), Faults: []string{fault}, Checks: Checks{Deterministic: true}}
-		require.ErrorContains(t, s.Check(), "deterministic: "+fault)
+		require.ErrorContains(t, s.Check(), fmt.Sprintf("deterministic: --inject %q: ", fault))
 		s.Faults = []string{"library@layers.0.* to=sim-13.1"}
 		require.NoError(t, s.Check())
 	}
+	// What is pinned by hand is not a tuner's choice; a plan for one rank of several that run the Call is one that they do not share.
+	s := Spec{Config: train.Pico(), Faults: []string{"autotune@layers.3.mlp.w1"}, Plans: []string{"layers.3.mlp.w1 k:lanes(4)"}, Checks: Checks{Deterministic: true}}
+	require.NoError(t, s.Check())
+	s.Plans = []string{"layers.3.mlp.w1 k:lanes(4) step=2"}
+	require.ErrorContains(t, s.Check(), "rule unpinned-tuner")
+	s = Spec{Config: train.Pico(), Layout: parallel.Layout{PP: 2}, Plans: []string{"layers.3.mlp.w1 k:lanes(4) pp=1"}, Checks: Checks{Deterministic: true}}
+	require.NoError(t, s.Check(), "nobody else runs it")
+	s.Layout.DP = 2
+	require.NoError(t, s.Check(), "both who run it have it")
+	s.Plans[0] += " dp=1"
+	require.ErrorContains(t, s.Check(), "rule unshared-tuner")
+	// What arrives in a later step is seen before the first, and a choice that follows the number of nodes when there are two.
+	s = Spec{Config: train.Pico(), Plans: []string{"*.wk.dw k:splitk(4,arrival) step=7-"}, Checks: Checks{Deterministic: true}}
+	require.ErrorContains(t, s.Check(), "rule wgrad-split-k")
+	s.Plans, s.Layout.DP = []string{"grads.bucket.? tuned=true"}, 4
+	require.NoError(t, s.Check())
+	s.Layout.DP = 8
+	require.ErrorContains(t, s.Check(), `--plan "grads.bucket.? tuned=true": grads.bucket.0 (reduce_scatter) runs by ranks:arrival/fp32: `)
 }

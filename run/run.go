@@ -56,7 +56,7 @@ type Checks struct {
 	// Strict refuses faults, plans and dumps that name what does not occur. The catalog's causes are shown on layouts and models that
 	// need not have all that their faults name.
 	Strict bool
-	// Deterministic refuses whatever depends on arrival.
+	// Deterministic refuses what Rules name.
 	Deterministic bool
 }
 
@@ -74,6 +74,7 @@ type job struct {
 	resumed *checkpoint.Checkpoint // that it continues; nil: none
 	whole   *checkpoint.Whole      // of another layout's ranks; nil: of this one's
 	given   string                 // the Call that runs on operands of a user's file; empty: none does
+	refused *refusals              // collects what deterministic mode refuses; nil: the first ends a run that is to be deterministic
 }
 
 // Outcome is what a run leaves besides its trace.
@@ -149,29 +150,9 @@ func (s *Spec) Check() error {
 		err = s.checkNamed(c)
 	}
 	if err == nil && s.Deterministic {
-		err = s.verifyDeterministic(c)
+		err = s.verifyDeterministic()
 	}
 	return err
-}
-
-// verifyDeterministic refuses what a deterministic run must not have. Like the reference's
-// flag it verifies and never flips an option.
-func (s *Spec) verifyDeterministic(c choices) error {
-	if s.Recipe == "fast" {
-		return fmt.Errorf("deterministic: recipe %s: must be fixed or canonical", s.Recipe)
-	}
-	if s.Schedule.Real {
-		return fmt.Errorf("deterministic: schedule real: must be a seed")
-	}
-	for _, p := range c.tuner.Policies {
-		if p.Choose != nil && p.Choose.Spoils() != "" {
-			return fmt.Errorf("deterministic: %s: %s", p.Text, p.Choose.Spoils())
-		}
-		if p.Plan.Varies() {
-			return fmt.Errorf("deterministic: plan %q depends on arrival: must be an order of the call alone", p.Text)
-		}
-	}
-	return nil
 }
 
 // choices are the parts of a run that choose and break.

@@ -25,6 +25,7 @@ type session struct {
 	trainer *train.Trainer
 	tracer  *trace.Tracer // nil: no trace
 	outcome *Outcome
+	refused error    // what deterministic mode found in a Call; nil: nothing
 	anew    []string // random streams that no checkpoint had
 }
 
@@ -148,6 +149,9 @@ func (j *job) begin(rank parallel.Rank, tracer *trace.Tracer) (*session, error) 
 	}
 	run := &session{choices: c, tracer: tracer, outcome: &Outcome{}}
 	chain := []device.Middleware{c.injector.Memory}
+	if j.doubts(run); j.refused != nil {
+		chain = append(chain, j.sharing(run, rank.Index))
+	}
 	if j.Watch != nil {
 		chain = append(chain, j.Watch(rank.Index))
 	}
@@ -246,7 +250,7 @@ func (r *session) ended(s *Spec, rank int, step train.Result) error {
 }
 
 func (r *session) err() error {
-	if err := cmp.Or(r.tuner.Err(), r.device.Err()); err != nil {
+	if err := cmp.Or(r.refused, r.tuner.Err(), r.device.Err()); err != nil {
 		return err
 	}
 	for _, f := range r.injector.Faults {

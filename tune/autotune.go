@@ -38,10 +38,8 @@ type Autotune struct {
 // First has policies by hand pin the choice.
 func (a *Autotune) First() bool { return true }
 
-// Spoils says that the choice is noise.
-func (a *Autotune) Spoils() string {
-	return "the tuner's choice depends on arrival: must be a plan by hand"
-}
+// Choices are the variants: noise decides.
+func (a *Autotune) Choices(c *device.Call) []reduce.Plan { return variants[c.Kernel.Name] }
 
 // Over is the plan of the variant for the Call's shapes.
 func (a *Autotune) Over(c *device.Call, _ reduce.Plan) (reduce.Plan, error) {
@@ -77,10 +75,8 @@ type Captured struct{}
 // First has it come last: it goes over the policies by hand.
 func (Captured) First() bool { return false }
 
-// Spoils says that what a deterministic run sets would be set too late.
-func (Captured) Spoils() string {
-	return "kernels keep plans that were set before: what is to be deterministic must be set first"
-}
+// Choices is nothing: whatever the plan is, it comes too late to be what was set.
+func (Captured) Choices(*device.Call) []reduce.Plan { return nil }
 
 // Over is the fast plan.
 func (Captured) Over(c *device.Call, _ reduce.Plan) (reduce.Plan, error) {

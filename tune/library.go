@@ -110,8 +110,8 @@ type Release struct {
 // First has policies by hand pin what a release ships.
 func (r *Release) First() bool { return true }
 
-// Spoils says nothing: a release has one kernel for a call.
-func (r *Release) Spoils() string { return "" }
+// Choices is nothing: a release has one kernel for a call.
+func (r *Release) Choices(*device.Call) []reduce.Plan { return nil }
 
 // Over is the plan that the release ships.
 func (r *Release) Over(c *device.Call, recipe reduce.Plan) (reduce.Plan, error) {

@@ -49,8 +49,8 @@ type Chooser interface {
 	Over(c *device.Call, recipe reduce.Plan) (reduce.Plan, error)
 	// First tells whether policies by hand go over it.
 	First() bool
-	// Spoils says why a deterministic run must not have it; empty: it may.
-	Spoils() string
+	// Choices are all plans that it may set the items of, for reasons that lie outside the Call; nil: the Call alone decides.
+	Choices(c *device.Call) []reduce.Plan
 }
 
 func (p *Policy) over(c *device.Call, recipe reduce.Plan) (reduce.Plan, error) {
@@ -133,7 +133,8 @@ type Tuner struct {
 	Recipe   string
 	Library  string // release of the kernel library; empty: the first
 	Policies []*Policy
-	Seq      int // tokens of a sequence, which the canonical recipe adds before others join
+	Seq      int            // tokens of a sequence, which the canonical recipe adds before others join
+	Doubts   func(Doubtful) // is told whatever a deterministic run must not have; nil: it may be anything
 
 	named map[*device.Call][]*Policy
 	plans map[sharded]reduce.Plan // of the canonical recipe
@@ -155,11 +156,15 @@ func (t *Tuner) Middleware(next device.Runner) device.Runner {
 		if t.ships != nil && t.Recipe != Canonical { // which pins every kernel's order
 			t.misfit(c, Ship(c, t.ships[c.Kernel.Name]))
 		}
+		base := c.Plan
 		// A weight is drawn under the name of the Call that computes with it, and has nothing to choose.
 		if len(t.Policies) > 0 && c.ID.Phase != device.Init {
 			t.apply(c, recipe)
 		}
 		t.misfit(c, tuned(c))
+		if t.Doubts != nil && c.ID.Phase != device.Init {
+			t.verify(c, base)
+		}
 		next(c)
 	}
 }

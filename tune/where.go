@@ -122,6 +122,12 @@ func (w *Where) located() bool {
 	return slices.ContainsFunc(w.axes(), func(a axis) bool { return *a.at != Every })
 }
 
+// always tells whether all steps and microbatches are meant.
+func (w *Where) always() bool { return w.Micro == Every && w.Steps == nil }
+
+// ofRanks tells whether some ranks are meant and others not.
+func (w *Where) ofRanks() bool { return w.Rank != Every || w.First || w.located() }
+
 // OnRank tells whether a rank at a place on the grid is meant.
 func (w *Where) OnRank(rank int, at device.Coord) bool {
 	if w.First && w.Rank == Every && !w.located() {

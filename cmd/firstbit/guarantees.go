@@ -36,7 +36,7 @@ func repeats() verification {
 			layoutsFlag(c, &texts, "`LAYOUT`, simulated ranks; of the default ones, those that can cut the model", verify.RepeatLayouts)
 			c.Flags().StringArrayVar(&plans, "plan", nil, "set items of the plans of matching Calls, as train does: `'GLOB PLAN'`; without --layout on one rank")
 			c.Flags().StringArrayVar(&faults, "inject", nil, "inject a fault, as train does: `'KIND@GLOB KEY=VALUE'`; without --layout on one rank")
-			c.Flags().BoolVar(&deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
+			c.Flags().BoolVar(&deterministic, "deterministic", false, "refuse to run with what is known not to repeat its bits: see train --deterministic --explain")
 			c.Flags().IntVar(&schedules, "schedules", 2, "how many schedules must give the same bits")
 			c.PreRunE = func(c *cobra.Command, _ []string) error {
 				if schedules < 2 {

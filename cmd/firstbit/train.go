@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -44,15 +45,24 @@ func trainCommand() *cobra.Command {
 		Example: "  firstbit train --preset tiny --steps 20\n" +
 			"  firstbit train --preset small --data book.txt --trace /tmp/a --level op --trace-steps 3-4\n" +
 			"  firstbit train --recipe fast --schedule 7 --json\n" +
+			"  firstbit train --recipe fast --deterministic --explain\n" +
 			"  firstbit train --steps 20 --save /tmp/run --save-every 5 --keep 2\n" +
 			"  firstbit train --steps 20 --resume /tmp/run/step000015",
 	}
 	f.add(c)
 	fs := c.Flags()
+	explains := fs.Bool("explain", false, "print the rules of --deterministic and what they refuse of the run, which does not begin")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *explains && !f.deterministic {
+			return errors.New("--explain: needs --deterministic")
+		}
+		f.deterministic = f.deterministic && !*explains
 		spec, err := f.spec(fs.Changed)
 		if err != nil {
 			return err
+		}
+		if *explains {
+			return explain(spec, f.json, c.OutOrStdout())
 		}
 		stop, err := startProfile(f.profile)
 		if err != nil {
@@ -78,7 +88,7 @@ func (f *trainFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.recipe, "recipe", tune.Recipes[0], "`RECIPE` of kernels' plans: "+strings.Join(tune.Recipes, ", "))
 	fs.StringVar(&f.library, "library", device.DefaultLibrary, "`RELEASE` of the kernel library: "+strings.Join(tune.Releases(), ", "))
 	fs.StringArrayVar(&f.plans, "plan", nil, "set items of the plans of matching Calls: `'GLOB PLAN'`, in which words such as step=2 rank=1 rows=64- say where")
-	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with anything that depends on arrival")
+	fs.BoolVar(&f.deterministic, "deterministic", false, "refuse to run with what is known not to repeat its bits: see train --deterministic --explain")
 	fs.StringArrayVar(&f.faults, "inject", nil, "inject a fault, `'KIND@GLOB KEY=VALUE'`: see list --faults")
 	fs.StringVar(&f.trace, "trace", "", "write a trace into this new `FOLDER`")
 	fs.StringVar(&f.level, "level", "op", "`LEVEL`, how deep to trace: metrics, semantic, module, op, kernel")
