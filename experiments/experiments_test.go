@@ -68,6 +68,24 @@ func TestLayoutsAndPrecisionsFit(t *testing.T) {
 	}
 }
 
+// On a changed configuration a cause's runs have it, and need not reach a route.
+func TestWith(t *testing.T) {
+	c, err := Find("bit-flip")
+	require.NoError(t, err)
+	other, err := c.With(func(config *train.Config) error {
+		config.Steps, config.Seed = 3, 7
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, 3, other.Config().Steps)
+	require.Equal(t, 50, c.Config().Steps)
+	r, err := other.Reproduce(nil)
+	require.NoError(t, err)
+	require.True(t, r.OK, r.Why)
+	require.Equal(t, uint64(7), r.Config.Seed)
+	require.Zero(t, r.Routes.Flips)
+}
+
 // short is a cause whose runs end one step after all of them show it.
 func short(c *Cause) *Cause {
 	s := *c

@@ -48,6 +48,29 @@ func (c *Cause) In(precision string) (*Cause, error) {
 	return &other, nil
 }
 
+// With is the cause shown on a changed configuration, where other bits differ and need not reach a route, or a decimal as late.
+// The runs must be valid, and long enough for all that the cause does at a step.
+func (c *Cause) With(change func(*train.Config) error) (*Cause, error) {
+	config := c.config()
+	if err := change(&config); err != nil {
+		return nil, err
+	}
+	if last := max(c.stop+c.around, c.seen); config.Steps <= last {
+		return nil, fmt.Errorf("steps: %d: must be over %d: %s restores or shows it there", config.Steps, last, c.ID)
+	}
+	other := *c
+	other.flips, other.unprinted, other.elsewhere = false, 0, true
+	other.config = func() train.Config { return config }
+	for side := range other.vary {
+		s := other.spec(other.broken, side)
+		s.Strict = c.stop == 0 // what acts on a restore is at home in one
+		if err := s.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.ID, err)
+		}
+	}
+	return &other, nil
+}
+
 // Far is the cause with runs of at least 50 steps.
 func (c *Cause) Far() *Cause {
 	other := *c

@@ -2,14 +2,16 @@ package reduce
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // layout places every leaf on a line, in the order of the tree, and every node in the
 // column of its height, on the line of its last kid.
 type layout struct {
-	rows   []int // leaf of each line
+	rows   []string // what stands at the left of each line
 	joins  []placed
 	height int
 }
@@ -24,7 +26,7 @@ type end struct{ col, row int }
 
 func (l *layout) place(t Tree) end {
 	if t.isLeaf() {
-		l.rows = append(l.rows, t.Leaf)
+		l.rows = append(l.rows, t.label())
 		return end{0, len(l.rows) - 1}
 	}
 	var kids []end
@@ -68,14 +70,68 @@ func (t Tree) Text() string {
 		l.draw(grid, j)
 	}
 	digits := 0
-	for _, leaf := range l.rows {
-		digits = max(digits, len(strconv.Itoa(leaf)))
+	for _, row := range l.rows {
+		digits = max(digits, utf8.RuneCountInString(row))
 	}
 	var b strings.Builder
 	for i, line := range grid {
-		fmt.Fprintf(&b, "%*d %s\n", digits, l.rows[i], strings.TrimRight(string(line), " "))
+		fmt.Fprintf(&b, "%*s %s\n", digits, l.rows[i], strings.TrimRight(string(line), " "))
 	}
 	return b.String()
+}
+
+// label is the leaf's number, or what a closed subtree adds.
+func (t Tree) label() string {
+	if t.folded == nil {
+		return strconv.Itoa(t.Leaf)
+	}
+	return t.folded.brief()
+}
+
+// brief names a subtree by some of its leaves, their number, and its depth.
+func (t Tree) brief() string {
+	l := t.Leaves()
+	some := fmt.Sprint(l[0], " ", l[1])
+	if len(l) > 3 {
+		some += " …"
+	}
+	if len(l) > 2 {
+		some += fmt.Sprint(" ", l[len(l)-1])
+	}
+	return fmt.Sprintf("%s: %d by depth %d", some, len(l), t.Depth())
+}
+
+// Folded is the tree with the subtrees of most leaves opened, one after another, as long as no more than so many lines draw it. Each that
+// stays closed is a line of Text. It is for drawing alone.
+func (t Tree) Folded(lines int) Tree {
+	if t.count() <= lines {
+		return t
+	}
+	root := t
+	f := Tree{folded: &root}
+	open := []*Tree{&f}
+	for drawn := 1; ; {
+		best := -1
+		for i, o := range open {
+			if drawn+len(o.folded.Kids)-1 <= lines && (best < 0 || o.folded.count() > open[best].folded.count()) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return f
+		}
+		o := open[best]
+		open = slices.Delete(open, best, best+1)
+		drawn += len(o.folded.Kids) - 1
+		*o = Tree{Kids: slices.Clone(o.folded.Kids), By: o.folded.By}
+		for i := range o.Kids {
+			if k := &o.Kids[i]; !k.isLeaf() {
+				sub := *k
+				*k = Tree{folded: &sub}
+				open = append(open, k)
+			}
+		}
+	}
 }
 
 func (l *layout) draw(grid [][]rune, j placed) {
@@ -127,7 +183,7 @@ func (t Tree) SVG() string {
 	}
 	b.WriteString("</g><g fill=\"#111\" text-anchor=\"end\">\n")
 	for i, leaf := range l.rows {
-		fmt.Fprintf(&b, `<text x="%d" y="%d">%d</text>`+"\n", x(0)-4, y(i)+4, leaf)
+		fmt.Fprintf(&b, `<text x="%d" y="%d">%s</text>`+"\n", x(0)-4, y(i)+4, leaf)
 	}
 	b.WriteString("</g></svg>\n")
 	return b.String()

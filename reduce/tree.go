@@ -21,8 +21,9 @@ type Tree struct {
 	Kids []Tree
 	By   Adder
 
-	stored bool // the sum is a part's, which is put down before it is joined; see Formats
-	gather bool // what the right kid has is sent to the left one, whatever its shape; see Formats
+	stored bool  // the sum is a part's, which is put down before it is joined; see Formats
+	folded *Tree // what this leaf of a drawing stands for; see Folded
+	gather bool  // what the right kid has is sent to the left one, whatever its shape; see Formats
 }
 
 // Empty is the tree without leaves, whose sum is −0.

@@ -223,3 +223,43 @@ func TestGraftLeavesOutTheAbsent(t *testing.T) {
 	require.Equal(t, "5", g("((0 1) 2)", Empty, Empty, one(5)))
 	require.Equal(t, "()", g("((0 1) 2)", Empty, Empty, Empty))
 }
+
+// A folded drawing has the leaves of the tree in its lines, once each, and no more lines than it may have; where all fits nothing is folded.
+func TestFolded(t *testing.T) {
+	for _, text := range orders {
+		o, err := ParseOrder(text)
+		require.NoError(t, err)
+		for _, n := range []int{1, 20, 21, 70} {
+			if o.Check(n) != nil {
+				continue
+			}
+			tree := o.Tree(n)
+			f := tree.Folded(20)
+			if n <= 20 {
+				require.Equal(t, tree, f)
+				continue
+			}
+			shown := 0
+			f.each(func(leaf Tree) {
+				if leaf.folded != nil {
+					shown += leaf.folded.count() - 1
+				}
+				shown++
+			})
+			require.Equal(t, n, shown, text)
+			require.LessOrEqual(t, strings.Count(f.Text(), "\n"), 20, text)
+		}
+	}
+	pairwise, err := ParseOrder("pairwise")
+	require.NoError(t, err)
+	require.Equal(t, "0 1 … 3: 4 by depth 2 ─┐\n    4 5: 2 by depth 1 ─┴─\n", pairwise.Tree(6).Folded(2).Text())
+}
+
+func (t Tree) each(leaf func(Tree)) {
+	if t.isLeaf() {
+		leaf(t)
+	}
+	for _, k := range t.Kids {
+		k.each(leaf)
+	}
+}

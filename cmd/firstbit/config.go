@@ -56,12 +56,17 @@ func (f *configFlags) configuration(changed func(string) bool) (train.Config, er
 			return c, fmt.Errorf("--weights: %w", err)
 		}
 	}
+	return c, f.change(&c, changed)
+}
+
+// change sets what --set and the flags of single fields say.
+func (f *configFlags) change(c *train.Config, changed func(string) bool) error {
 	for _, set := range f.set {
 		if name, _, _ := strings.Cut(set, "="); slices.Contains([]string{"steps", "seed", "data", "precision", "weights"}, name) && changed(name) {
-			return c, fmt.Errorf("--%s and --set %s exclude each other: name one", name, set)
+			return fmt.Errorf("--%s and --set %s exclude each other: name one", name, set)
 		}
 		if err := c.Set(set); err != nil {
-			return c, fmt.Errorf("--set %w", err)
+			return fmt.Errorf("--set %w", err)
 		}
 	}
 	if changed("steps") {
@@ -76,5 +81,5 @@ func (f *configFlags) configuration(changed func(string) bool) (train.Config, er
 	if changed("precision") {
 		c.Precision = f.precision
 	}
-	return c, nil
+	return nil
 }

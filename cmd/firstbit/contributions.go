@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"firstbit/reduce"
@@ -21,6 +22,11 @@ func (s story) orders() {
 	}
 	s.print("     the order in which its %d contributions were added%s:", len(a), walked)
 	left, right := drawing(a), drawing(b)
+	if most := 12; len(a) > most || len(b) > most { // two drawings do not stand side by side
+		s.print("       run A  \t%s", sequence(a))
+		s.print("       run B  \t%s", sequence(b))
+		return
+	}
 	width := 24
 	for _, l := range left {
 		width = max(width, len([]rune(l))+2)
@@ -61,6 +67,18 @@ func (s story) contributions(rec *trace.Record) []trace.Contribution {
 		}
 	}
 	return mine
+}
+
+// sequence names the contributions in their order.
+func sequence(c []trace.Contribution) string {
+	names := make([]string, len(c))
+	for i, p := range c {
+		names[i] = strconv.Itoa(p.Tile)
+		if p.Reverse {
+			names[i] += "←"
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // drawing is the tree of a chain over the contributions, each line named by its tile, CTA or split.

@@ -114,42 +114,42 @@ func printReport(out io.Writer, r *diff.Report) {
 		if !f.Explains {
 			note = "  (changes no bit)"
 		}
-		fmt.Fprintf(out, "run.json     %s: %s | %s%s\n", f.Field, f.A, f.B, note)
+		tell(out, "run.json     \t%s: %s | %s%s", f.Field, f.A, f.B, note)
 	}
 	if s := r.Shared; s != nil && (s.Steps < s.Of || s.Ranks < s.OfRanks) {
-		fmt.Fprintf(out, "shared       %d of %d steps, %d of %d ranks\n", s.Steps, s.Of, s.Ranks, s.OfRanks)
+		tell(out, "shared       \t%d of %d steps, %d of %d ranks", s.Steps, s.Of, s.Ranks, s.OfRanks)
 	}
 	if r.Layouts {
-		fmt.Fprintf(out, "layouts      %d records shared, %d left out\n", r.Records, r.LeftOut)
+		tell(out, "layouts      \t%d records shared, %d left out", r.Records, r.LeftOut)
 	}
 	if r.Within != nil {
-		fmt.Fprintf(out, "within       %s\n", *r.Within)
+		tell(out, "within       \t%s", *r.Within)
 	}
 	if r.Truncated != nil {
-		fmt.Fprintf(out, "truncated    %s\n", *r.Truncated)
+		tell(out, "truncated    \t%s", *r.Truncated)
 	}
 	if r.NotRecorded != nil {
-		fmt.Fprintf(out, "not recorded %s\n", *r.NotRecorded)
+		tell(out, "not recorded \t%s", *r.NotRecorded)
 	}
 	if r.Unknown() {
-		fmt.Fprintf(out, "unknown      %d records over %d steps are equal\n", r.Records, r.Steps)
+		tell(out, "unknown      \t%d records over %d steps are equal", r.Records, r.Steps)
 		return
 	}
 	if r.Identical {
-		fmt.Fprintf(out, "identical    %d records over %d steps\n", r.Records, r.Steps)
+		tell(out, "identical    \t%d records over %d steps", r.Records, r.Steps)
 		return
 	}
 	f := r.First
-	fmt.Fprintf(out, "different    first at %s %s, %s, step %d microbatch %d rank %d\n", f.Kind, f.Path(), f.Phase, f.Iteration, f.Microbatch, f.Rank)
-	fmt.Fprintf(out, "verdict      %s\n", f.Verdict)
+	tell(out, "different    \tfirst at %s %s, %s, step %d microbatch %d rank %d", f.Kind, f.Path(), f.Phase, f.Iteration, f.Microbatch, f.Rank)
+	tell(out, "verdict      \t%s", f.Verdict)
 	for _, e := range r.Evidence {
-		fmt.Fprintf(out, "             %s\n", e)
+		tell(out, "             \t%s", e)
 	}
 	if r.Class != nil {
-		fmt.Fprintf(out, "class        %s\n", *r.Class)
+		tell(out, "class        \t%s", *r.Class)
 	}
 	if r.Pattern != nil {
-		fmt.Fprintf(out, "pattern      %s\n", *r.Pattern)
+		tell(out, "pattern      \t%s", *r.Pattern)
 	}
 	printBytes(out, "bytes        ", r.Bytes)
 	for _, root := range r.Roots {
@@ -157,15 +157,15 @@ func printReport(out io.Writer, r *diff.Report) {
 		if len(r.Ranks) > 1 {
 			rank = fmt.Sprintf(", rank %d", root.Rank)
 		}
-		fmt.Fprintf(out, "root         %s %s %s, microbatch %d%s\n", root.Phase, root.Kind, root.Path(), root.Microbatch, rank)
+		tell(out, "root         \t%s %s %s, microbatch %d%s", root.Phase, root.Kind, root.Path(), root.Microbatch, rank)
 	}
-	fmt.Fprintf(out, "action       %s\n", r.Action)
+	tell(out, "action       \t%s", r.Action)
 }
 
 func printBytes(out io.Writer, indent string, b *diff.Bytes) {
 	if b == nil {
 		return
 	}
-	fmt.Fprintf(out, "%s%s[%d]: %s | %s (%s | %s), %s; %d of %d elements differ\n",
+	tell(out, "%s%s[%d]: %s \t| %s (%s | %s), %s; %d of %d elements differ",
 		indent, b.Output, b.Element, b.A, b.B, b.ValueA, b.ValueB, b.Distance(), b.Count, b.Of)
 }

@@ -222,7 +222,7 @@ func (l *localized) print(out io.Writer) {
 		if s.First != nil {
 			first = fmt.Sprintf("first at %s %s, %s, step %d microbatch %d rank %d", s.First.Kind, s.First.Path(), s.First.Phase, s.First.Iteration, s.First.Microbatch, s.First.Rank)
 		}
-		fmt.Fprintf(out, "%-12s %d records, %d ruled out; %s\n", s.Level, s.Compared, s.RuledOut, first)
+		tell(out, "%-12s \t%d records, %d ruled out; %s", s.Level, s.Compared, s.RuledOut, first)
 	}
 	printReport(out, l.Report)
 }

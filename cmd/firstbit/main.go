@@ -35,7 +35,9 @@ func main() {
 
 // perform ends with one line on stderr unless all went well, or nobody reads what is printed.
 func perform(args []string, stdout, stderr *os.File) int {
-	out := &output{file: stdout}
+	out := &output{file: stdout, colour: coloured(stdout)}
+	live.begin(stderr)
+	defer live.end()
 	err := execute(args, out, visibly{stderr})
 	var o outcome
 	var i interruption
@@ -50,6 +52,7 @@ func perform(args []string, stdout, stderr *os.File) int {
 	case unread(err):
 		return exitUnread
 	}
+	live.end()
 	fmt.Fprintln(stderr, "firstbit: "+oneLine(err.Error()))
 	if errors.As(err, &i) {
 		return i.code
@@ -84,7 +87,10 @@ func command() *cobra.Command {
 	root.Version = build().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return checkFlags(c) }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		live.name(c.CommandPath())
+		return checkFlags(c)
+	}
 	root.AddCommand(listCommand(), reproduceCommand(), trainCommand(), diffCommand(), localizeCommand(), extractCommand(), treeCommand(), revealCommand(), fixturesCommand(), verifyCommand(),
 		checkpointCommand(), versionCommand())
 	root.AddCommand(swarmCommand(), spreadCommand(), routeCommand(), scoreCommand(), ordersCommand())

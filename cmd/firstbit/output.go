@@ -3,29 +3,44 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"syscall"
-
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 )
 
 // output is standard output, unbuffered. Its first failure decides the exit code, whoever was printing; what is printed after it
 // is dropped.
 type output struct {
-	file *os.File
-	err  error
+	file   *os.File
+	colour bool
+	err    error
 }
 
 // Write does not fail: nobody but run has to look.
 func (o *output) Write(p []byte) (int, error) {
 	if o.err == nil {
-		_, err := o.file.Write(visible(p))
+		live.clear()
+		_, err := o.file.Write(o.inked(p))
 		o.failed(err)
 	}
 	return len(p), nil
+}
+
+// inked is text as it is shown: marked digits in colour, if there is any, and escapes for what a terminal would obey.
+func (o *output) inked(p []byte) []byte {
+	var b []byte
+	at := 0
+	for _, m := range marked.FindAllSubmatchIndex(p, -1) {
+		b = append(b, visible(p[at:m[0]])...)
+		digits := p[m[2]:m[3]]
+		if o.colour {
+			digits = fmt.Appendf(nil, "\x1b[1;31m%s\x1b[0m", digits)
+		}
+		b, at = append(b, digits...), m[1]
+	}
+	return append(b, visible(p[at:])...)
 }
 
 // close says whether all was written. Some file systems know only then.
@@ -68,35 +83,4 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
-}
-
-// progress shows long work on stderr, on a terminal only.
-type progress struct{ bar *progressbar.ProgressBar }
-
-func newProgress(what string, total int) *progress {
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		return &progress{}
-	}
-	what += " "
-	return &progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))}
-}
-
-func (p *progress) step() {
-	if p.bar != nil {
-		_ = p.bar.Add(1) // what a bar cannot draw is no loss
-	}
-}
-
-func (p *progress) say(what string) {
-	if p.bar != nil {
-		p.bar.Describe(what + " ")
-		_ = p.bar.Add(1)
-	}
-}
-
-func (p *progress) done() {
-	if p.bar != nil {
-		_ = p.bar.Finish()
-	}
 }

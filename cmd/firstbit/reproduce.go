@@ -10,25 +10,34 @@ import (
 	"firstbit/experiments"
 	"firstbit/parallel"
 	"firstbit/spell"
+	"firstbit/train"
 )
 
 func reproduceCommand() *cobra.Command {
 	var all, asJSON, far bool
 	var layout, precision string
+	var changed configFlags
 	c := &cobra.Command{
 		Use:     "reproduce CAUSE…",
 		Short:   "Tell a root cause's story: same bits, different bits, found, cured, same bits again",
-		Example: "  firstbit reproduce dprob-atomics\n  firstbit reproduce dprob-atomics --layout tp=2,ep=2\n  firstbit reproduce topk-ties --precision nvfp4\n  firstbit reproduce --all --layout each --json",
+		Example: "  firstbit reproduce dprob-atomics\n  firstbit reproduce dprob-atomics --layout tp=2,ep=2\n  firstbit reproduce topk-ties --precision nvfp4\n  firstbit reproduce bit-flip --steps 20 --seed 7 --set model.moe.experts=16\n  firstbit reproduce --all --layout each --json",
 		Args:    cobra.ArbitraryArgs,
 	}
 	c.Flags().BoolVar(&all, "all", false, "every cause of the catalog")
 	c.Flags().StringVar(&layout, "layout", "", "a `LAYOUT` to show it on, such as tp=2,ep=2, or each: every one that list names (default: the first of those)")
 	c.Flags().StringVar(&precision, "precision", "", "a `PRECISION` to show it in, or each: every one that list names (default: the cause's own)")
+	c.Flags().IntVar(&changed.steps, "steps", 0, "iterations (default: the cause's own)")
+	c.Flags().Uint64Var(&changed.seed, "seed", 0, "seed of weights and data (default: the cause's own)")
+	c.Flags().StringArrayVar(&changed.set, "set", nil, "set one field of the cause's configuration, `PATH=VALUE`, such as model.width=64")
 	c.Flags().BoolVar(&far, "far", false, "runs of at least 50 steps, to see how far it gets")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.MarkFlagsMutuallyExclusive("steps", "far")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		causes, err := chosen(args, all)
 		if err != nil {
+			return err
+		}
+		if causes, err = changed.with(c.Flags().Changed, causes); err != nil {
 			return err
 		}
 		if causes, err = on(layout, causes); err != nil {
@@ -59,6 +68,21 @@ func chosen(args []string, all bool) ([]*experiments.Cause, error) {
 		return nil, fmt.Errorf("reproduce: %w", err)
 	}
 	return causes, nil
+}
+
+// with shows causes on configurations that the flags change.
+func (f *configFlags) with(changed func(string) bool, causes []*experiments.Cause) (shown []*experiments.Cause, err error) {
+	if !changed("steps") && !changed("seed") && !changed("set") {
+		return causes, nil
+	}
+	for _, c := range causes {
+		other, err := c.With(func(config *train.Config) error { return f.change(config, changed) })
+		if err != nil {
+			return nil, err
+		}
+		shown = append(shown, other)
+	}
+	return shown, nil
 }
 
 const each = "each"
@@ -154,8 +178,8 @@ func (s story) begin() {
 	c, config := s.cause, s.cause.Config()
 	s.print("%s: %s", c.ID, c.Title)
 	s.print("  %s; %d steps of a width-%d model of %s layers in %s", c.Layouts[0], config.Steps, config.Model.Width, config.Model.Pattern, config.Precision)
-	s.print("  cause: %s", c.Cause)
-	s.print("  run A: %s", c.Vary()[0])
-	s.print("  run B: %s", c.Vary()[1])
+	s.print("  cause: \t%s", c.Cause)
+	s.print("  run A: \t%s", c.Vary()[0])
+	s.print("  run B: \t%s", c.Vary()[1])
 	s.print("")
 }

@@ -15,7 +15,7 @@ import (
 
 func revealCommand() *cobra.Command {
 	var q experiments.Revealing
-	var asJSON bool
+	var asJSON, full bool
 	var program string
 	var wait int
 	c := &cobra.Command{
@@ -39,6 +39,7 @@ func revealCommand() *cobra.Command {
 	fs.IntVar(&q.Node, "node", 4, "of a collective: ranks of a node")
 	fs.StringVar(&program, "exec", "", "ask the program that `COMMAND` starts, and that stays alive")
 	fs.IntVar(&wait, "timeout", 30, "`SECONDS` that the program may take for an answer")
+	fs.BoolVar(&full, "full", false, fullHelp)
 	fs.BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if fs.Changed("timeout") && program == "" {
@@ -74,7 +75,7 @@ func revealCommand() *cobra.Command {
 		if asJSON {
 			return printJSON(out, revealedJSON(r))
 		}
-		printRevealed(out, what, q.N, r)
+		printRevealed(out, what, q.N, r, full)
 		return nil
 	}
 	return c
@@ -91,8 +92,8 @@ func revealedJSON(r reduce.Revealed) map[string]any {
 	return v
 }
 
-func printRevealed(out io.Writer, what string, n int, r reduce.Revealed) {
-	fmt.Fprintf(out, "%s over %d: %s\n%s", what, n, r.Tree, r.Tree.Text())
+func printRevealed(out io.Writer, what string, n int, r reduce.Revealed, full bool) {
+	fmt.Fprint(out, drawnTree(fmt.Sprintf("%s over %d", what, n), r.Tree, full))
 	if r.Detail != "" {
 		fmt.Fprintf(out, "%s\n", r.Detail)
 	}

@@ -146,14 +146,14 @@ func (f *routeFlags) runSweep(spec run.Spec, out io.Writer) error {
 
 func printRoute(out io.Writer, r *route.Result, f route.Flip) {
 	b := r.Bits
-	fmt.Fprintf(out, "flipped      bit %d of %s[%d] of %s, %s of step %d, rank %d: %s\n", f.Bit, b.Output, b.Element, f.Call, phaseName(f.Phase), f.Step, f.Rank, b.Distance())
-	fmt.Fprintf(out, "  before     %s  %s\n  after      %s  %s\n", binary(b.A, b.B), b.ValueA, binary(b.B, b.A), b.ValueB)
+	tell(out, "flipped      \tbit %d of %s[%d] of %s, %s of step %d, rank %d: %s", f.Bit, b.Output, b.Element, f.Call, phaseName(f.Phase), f.Step, f.Rank, b.Distance())
+	tell(out, "  before     \t%s  %s\n  after      \t%s  %s", binary(b.A, b.B), b.ValueA, binary(b.B, b.A), b.ValueB)
 	if x := r.First; x == nil {
-		fmt.Fprintf(out, "routes       no token takes another one: %d routes in %d steps are the same\n", r.Routes, len(r.ByStep))
+		tell(out, "routes       \tno token takes another one: %d routes in %d steps are the same", r.Routes, len(r.ByStep))
 	} else {
-		fmt.Fprintf(out, "first route  step %d, %s, token %d%s: experts %s without the flip, %s with it\n", x.Step, x.Layer, x.Token, onRank(r, x.Rank), list(x.Before), list(x.After))
-		fmt.Fprintf(out, "  margin     %d ulp, of %s over %s; the flip moved it by %d ulp\n", x.Margin, shortest(x.Kth), shortest(x.Left), x.Moved)
-		fmt.Fprintf(out, "routes       %d of %d flip%s\n", r.Flips, r.Routes, where(r))
+		tell(out, "first route  \tstep %d, %s, token %d%s: experts %s without the flip, %s with it", x.Step, x.Layer, x.Token, onRank(r, x.Rank), list(x.Before), list(x.After))
+		tell(out, "  margin     \t%d ulp, of %s over %s; the flip moved it by %d ulp", x.Margin, shortest(x.Kth), shortest(x.Left), x.Moved)
+		tell(out, "routes       \t%d of %d flip%s", r.Flips, r.Routes, where(r))
 	}
 	fmt.Fprintf(out, "\n  step  Calls that differ  routes that flip  margins moved by (median)\n")
 	last := len(r.ByStep) - 1
@@ -164,13 +164,13 @@ func printRoute(out io.Writer, r *route.Result, f route.Flip) {
 		fmt.Fprintf(out, "  %4d  %6d of %-6d   %6d of %-6d  %14d ulp\n", s.Step, s.Calls.Differs, s.Calls.Of, s.Flips, s.Of, s.Moved)
 	}
 	fmt.Fprintf(out, "\n%s", r.Spread().ByPart().Text(terminalWidth))
-	fmt.Fprintf(out, "\nwhy          %s\n", why(r.Margins))
+	tell(out, "\nwhy          \t%s", why(r.Margins))
 }
 
 // why explains routes by their margins.
 func why(m route.Margins) string {
-	return fmt.Sprintf("one route in a hundred is decided by at most %d ulp of a score, one in ten by %d, half by %d:\n"+
-		"             a route flips where its margin moves by more than it is", m.P01, m.P10, m.P50)
+	return fmt.Sprintf("one route in a hundred is decided by at most %d ulp of a score, one in ten by %d, half by %d: "+
+		"a route flips where its margin moves by more than it is", m.P01, m.P10, m.P50)
 }
 
 func onRank(r *route.Result, rank int) string {
@@ -219,5 +219,5 @@ func printSweep(out io.Writer, what string, steps int, points []route.Point) {
 		}
 		fmt.Fprintf(out, "%-*s  %-10s  %6d of %-6d  %14d ulp  %10d ulp\n", width, p.Value, first, p.Flips, p.Routes, p.Margins.P01, p.Moved)
 	}
-	fmt.Fprintf(out, "\n%s\n", reasons[what])
+	tell(out, "\n%s", reasons[what])
 }

@@ -11,8 +11,6 @@ import (
 	"firstbit/trace"
 )
 
-const terminalWidth = 80
-
 func spreadCommand() *cobra.Command {
 	var asJSON, svg bool
 	var calls string
@@ -81,5 +79,5 @@ func printSpread(out io.Writer, s *diff.Spread, heat diff.Heat) {
 		_, rows, _ := strings.Cut(ranks.Text(terminalWidth), "\n")
 		fmt.Fprintf(out, "\n%s", rows)
 	}
-	fmt.Fprintln(out, "\n· the same bits  ░ under a third of the Calls differ  ▒ under two thirds  ▓ more  █ all")
+	fmt.Fprintln(out, "\nof the Calls differ: · none  ░ under a third  ▒ under two thirds  ▓ more  █ all")
 }

@@ -18,7 +18,7 @@ type story struct {
 	r     *experiments.Result // nil before it is known
 }
 
-func (s story) print(format string, a ...any) { fmt.Fprintf(s.out, format+"\n", a...) }
+func (s story) print(format string, a ...any) { tell(s.out, format, a...) }
 
 func (s story) tell() {
 	c, r := s.cause, s.r
@@ -75,7 +75,7 @@ func (s story) losses() {
 	r := s.r
 	first := *r.Fault.FirstStep
 	last := len(r.Losses[0])
-	s.print("     the bits differ from step %d on%s; the loss printed to %d decimals %s", first, s.firstMetric(), r.Printed.Decimals, s.printedAt())
+	s.print("     the bits differ from step %d on%s;\n     the loss printed to %d decimals %s", first, s.firstMetric(), r.Printed.Decimals, s.printedAt())
 	show := []int{first, last}
 	if r.Printed.FirstStep != nil {
 		show = append(show, *r.Printed.FirstStep-1, *r.Printed.FirstStep)
@@ -87,7 +87,8 @@ func (s story) losses() {
 	s.print("       step  loss, run A  loss, run B")
 	for _, step := range slices.Compact(show) {
 		if step > s.cause.Stop() && step <= last {
-			s.print("       %4d  %11.6f  %11.6f", step, r.Losses[0][step-1], r.Losses[1][step-1])
+			a, b := fmt.Sprintf("%11.6f", r.Losses[0][step-1]), fmt.Sprintf("%11.6f", r.Losses[1][step-1])
+			s.print("       %4d  %s  %s", step, mark(a, b), mark(b, a))
 		}
 	}
 }
@@ -140,20 +141,20 @@ func (s story) versus() {
 
 func (s story) levels() {
 	s.print("3  Localised at step %d, from the traces alone", *s.r.Fault.FirstStep)
-	s.print("       level     records  equal before  first mismatch")
+	s.print("     level    records  equal  first mismatch")
 	for _, l := range s.r.Report.Levels {
 		if l.First == nil {
-			s.print("       %-8s  %7d  %12d  none", l.Level, l.Compared, l.RuledOut)
+			s.print("     %-8s %7d %6d  none", l.Level, l.Compared, l.RuledOut)
 			continue
 		}
-		s.print("       %-8s  %7d  %12d  %s %s %s: %s", l.Level, l.Compared, l.RuledOut, l.First.Phase, l.First.Kind, l.First.Path(), l.First.Verdict)
+		s.print("     %-8s %7d %6d  \t%s %s %s: %s", l.Level, l.Compared, l.RuledOut, l.First.Phase, l.First.Kind, l.First.Path(), l.First.Verdict)
 	}
 }
 
 // root shows the Call: what it read, how it added, which bit came of it.
 func (s story) root() {
 	rep, f := s.r.Report, s.r.Fault
-	s.print("4  The root              %s, %s of step %d", f.Root.Path(), phaseName(f.Root.Phase), f.Root.Iteration)
+	s.print("4  The root              \t%s, %s of step %d", f.Root.Path(), phaseName(f.Root.Phase), f.Root.Iteration)
 	if rep.A != nil && rep.B != nil {
 		if equal := unchanged(rep.A.In, rep.B.In); equal != "" {
 			s.print("     inputs equal: %s", equal)
@@ -171,7 +172,11 @@ func (s story) root() {
 		s.orders()
 	}
 	if f.Class != nil {
-		s.print("     class %s: %s", *f.Class, rep.Evidence[min(1, len(rep.Evidence)-1)])
+		why := rep.Evidence[min(1, len(rep.Evidence)-1)]
+		if rep.A != nil && rep.A.Plan != "" { // which stands above
+			why = strings.TrimSuffix(why, ": "+rep.A.Plan)
+		}
+		s.print("     class %s: %s", *f.Class, why)
 	}
 	const most = 4
 	told := map[string]bool{f.Root.Path(): true}
@@ -187,9 +192,9 @@ func (s story) root() {
 		s.print("     and %d more", more)
 	}
 	if b := f.Bytes; b != nil {
-		s.print("5  The bit               %s[%d], %s; %d of %d elements differ", b.Output, b.Element, b.Distance(), b.Count, b.Of)
-		s.print("       run A  %s  %s", binary(b.A, b.B), b.ValueA)
-		s.print("       run B  %s  %s", binary(b.B, b.A), b.ValueB)
+		s.print("5  The bit               \t%s[%d], %s; %d of %d elements differ", b.Output, b.Element, b.Distance(), b.Count, b.Of)
+		s.print("       run A  \t%s  %s", binary(b.A, b.B), b.ValueA)
+		s.print("       run B  \t%s  %s", binary(b.B, b.A), b.ValueB)
 	}
 }
 
@@ -238,7 +243,7 @@ func binary(x, other string) string {
 	for i := 4*len(x) - 1; i >= 0; i-- {
 		bit := strconv.FormatUint(u>>i&1, 10)
 		if (u^v)>>i&1 == 1 {
-			bit = "[" + bit + "]"
+			bit = "[" + markOn + bit + markOff + "]"
 		}
 		b.WriteString(bit)
 		if i%8 == 0 && i > 0 {
@@ -263,8 +268,8 @@ func (s story) consequences() {
 		return
 	}
 	f := routes.First
-	s.print("     the first route to flip: step %d, %s, token %d: experts %v in run A, %v in run B", *routes.FirstStep, f.Layer, f.Token, f.A, f.B)
-	s.print("       its margin in run A was %d ulp (%s against %s); %d routes flip by step %d", f.Margin, shortest(f.Kth), shortest(f.Left), routes.Flips, len(s.r.Losses[0]))
+	s.print("     the first route to flip: step %d, %s, token %d:\n       experts %v in run A, %v in run B", *routes.FirstStep, f.Layer, f.Token, f.A, f.B)
+	s.print("       its margin in run A was %d ulp (%s against %s)\n       %d routes flip by step %d", f.Margin, shortest(f.Kth), shortest(f.Left), routes.Flips, len(s.r.Losses[0]))
 }
 
 // shortest writes as few digits as tell a score from its neighbours: scores are fp32 unless the run is fp64.

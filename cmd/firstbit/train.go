@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"firstbit/device"
 	"firstbit/kernel"
+	"firstbit/lowp"
 	"firstbit/parallel"
 	"firstbit/run"
 	"firstbit/trace"
@@ -34,7 +33,7 @@ type trainFlags struct {
 	trace, level, ranks, window, dump string
 	parts                             bool
 	profile                           string
-	json                              bool
+	json, wide                        bool
 }
 
 func trainCommand() *cobra.Command {
@@ -52,6 +51,8 @@ func trainCommand() *cobra.Command {
 	f.add(c)
 	fs := c.Flags()
 	explains := fs.Bool("explain", false, "print the rules of --deterministic and what they refuse of the run, which does not begin")
+	fs.BoolVar(&f.wide, "wide", false, "print every metric, not loss and grad_norm alone")
+	c.MarkFlagsMutuallyExclusive("wide", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *explains && !f.deterministic {
 			return errors.New("--explain: needs --deterministic")
@@ -71,7 +72,7 @@ func trainCommand() *cobra.Command {
 		defer stop()
 		return interruptible(func(ctx context.Context) error {
 			spec.Interrupt = ctx.Done()
-			return runTrain(spec, f.json, c.OutOrStdout(), c.ErrOrStderr())
+			return f.run(spec, c.OutOrStdout(), c.ErrOrStderr())
 		}, f.goOn)
 	}
 	return c
@@ -180,20 +181,17 @@ func (f *trainFlags) goOn(i *run.Interrupted) string {
 	return fmt.Sprintf("%v: nothing was saved, run it again, with --save FOLDER to continue from there", i)
 }
 
-func runTrain(s run.Spec, asJSON bool, out, warn io.Writer) error {
-	bar := &progress{} // the lines of a printed table are progress enough
-	if asJSON || !term.IsTerminal(int(os.Stdout.Fd())) {
-		bar = newProgress("train", s.Config.Steps)
-	}
+func (f *trainFlags) run(s run.Spec, out, warn io.Writer) error {
+	bar := newProgress("train", s.Config.Steps)
 	s.Begin = func() {
-		if !asJSON {
-			printHeader(out, s.Config.MetricNames())
+		if !f.json {
+			f.printHeader(out, s.Config)
 		}
 	}
 	s.Each = func(r train.Result) error {
 		bar.step()
-		if !asJSON {
-			printStep(out, r)
+		if !f.json {
+			f.printStep(out, r)
 		}
 		return written(out)
 	}
@@ -206,7 +204,7 @@ func runTrain(s run.Spec, asJSON bool, out, warn io.Writer) error {
 		warnOf(o, warn)
 		err = o.Missed
 	}
-	if asJSON {
+	if f.json {
 		return cmp.Or(err, printTrainJSON(out, s, o, err == nil))
 	}
 	printEnd(out, o)
@@ -226,18 +224,32 @@ func warnOf(o *run.Outcome, warn io.Writer) {
 	}
 }
 
-func printHeader(out io.Writer, metrics []string) {
+// shown tells whether a metric has a column.
+func (f *trainFlags) shown(metric string) bool {
+	return f.wide || metric == "loss" || metric == "grad_norm"
+}
+
+func (f *trainFlags) printHeader(out io.Writer, c train.Config) {
+	const value, bits32, bits64 = 10, 8, 16
+	width := value + 1 + bits32
+	if c.Precision == lowp.FP64.String() {
+		width = value + 1 + bits64
+	}
 	fmt.Fprintf(out, "%5s", "step")
-	for _, name := range metrics {
-		fmt.Fprintf(out, "  %19s", name)
+	for _, name := range c.MetricNames() {
+		if f.shown(name) {
+			fmt.Fprintf(out, "  %*s", width, name)
+		}
 	}
 	fmt.Fprintln(out)
 }
 
-func printStep(out io.Writer, r train.Result) {
+func (f *trainFlags) printStep(out io.Writer, r train.Result) {
 	fmt.Fprintf(out, "%5d", r.Step)
 	for _, m := range r.Metrics {
-		fmt.Fprintf(out, "  %10.6f %s", m.Value, m.Bits)
+		if f.shown(m.Name) {
+			fmt.Fprintf(out, "  %10.6f %s", m.Value, m.Bits)
+		}
 	}
 	fmt.Fprintln(out)
 }
@@ -246,10 +258,10 @@ func printEnd(out io.Writer, o *run.Outcome) {
 	last := o.Steps[len(o.Steps)-1]
 	for _, l := range o.Load {
 		if l.Step == last.Step {
-			fmt.Fprintf(out, "experts of %s: the busiest has %.2f times the mean of %d tokens\n", l.Layer, l.Imbalance(), sum(l.Tokens)/len(l.Tokens))
+			fmt.Fprintf(out, "%s: the busiest expert has %.2f × the mean of %d tokens\n", l.Layer, l.Imbalance(), sum(l.Tokens)/len(l.Tokens))
 		}
 	}
-	fmt.Fprintf(out, "state %s after step %d; the corpus' unigram entropy is %.4f nats\n", last.State, last.Step, o.Unigram)
+	fmt.Fprintf(out, "state %s after step %d\nunigram entropy of the corpus: %.4f nats\n", last.State, last.Step, o.Unigram)
 }
 
 func sum(n []int) (s int) {

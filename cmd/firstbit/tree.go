@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,7 @@ const maxTreeLeaves = 4096
 
 func treeCommand() *cobra.Command {
 	var n int
-	var asJSON, svg, dot bool
+	var asJSON, svg, dot, full bool
 	var schedule uint64
 	c := &cobra.Command{
 		Use:     "tree ORDER",
@@ -23,10 +24,11 @@ func treeCommand() *cobra.Command {
 	}
 	c.Flags().IntVarP(&n, "n", "n", 10, "leaves")
 	c.Flags().Uint64Var(&schedule, "schedule", 0, "seed of the arrival order")
+	c.Flags().BoolVar(&full, "full", false, fullHelp)
 	c.Flags().BoolVar(&svg, "svg", false, "draw as SVG")
 	c.Flags().BoolVar(&dot, "dot", false, "write Graphviz DOT")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.MarkFlagsMutuallyExclusive("json", "svg", "dot")
+	c.MarkFlagsMutuallyExclusive("json", "svg", "dot", "full")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		d, err := drawn(args[0], n, schedule)
 		if err != nil {
@@ -45,7 +47,7 @@ func treeCommand() *cobra.Command {
 		case dot:
 			fmt.Fprint(out, t.DOT())
 		default:
-			fmt.Fprint(out, d.text(n, schedule))
+			d.print(out, n, schedule, full)
 		}
 		return nil
 	}
@@ -74,14 +76,28 @@ func drawn(text string, n int, schedule uint64) (d sketch, err error) {
 	return d, nil
 }
 
-func (d sketch) text(n int, schedule uint64) string {
+const fullHelp = "draw every leaf, however many there are"
+
+// drawnTree is a title with a tree, folded to a screenful unless all of it is wanted.
+func drawnTree(title string, t reduce.Tree, full bool) string {
+	head := fmt.Sprintf("%s: %s", title, t)
+	if full || len(t.Leaves()) <= terminalLines-4 { // which leaves room for what else is said of it
+		if !full && columns(head) > terminalWidth {
+			head = title + ":"
+		}
+		return head + "\n" + t.Text()
+	}
+	return fmt.Sprintf("%s, folded (all of it: --full):\n%s", title, t.Folded(terminalLines-4).Text())
+}
+
+func (d sketch) print(out io.Writer, n int, schedule uint64, full bool) {
 	t := d.tree
-	s := fmt.Sprintf("%s over %d: %s\n%s", d.asked, n, t, t.Text())
+	fmt.Fprint(out, drawnTree(fmt.Sprintf("%s over %d", d.asked, n), t, full))
 	if d.asked.Arrives() {
-		s += fmt.Sprintf("by schedule %d: %s\n", schedule, d.order)
+		tell(out, "by schedule %d: %s", schedule, d.order)
 	}
 	if by := d.order.Adder(); by != reduce.Rounded {
-		s += by.Describe() + "\n"
+		tell(out, "%s", by.Describe())
 	}
-	return s + fmt.Sprintf("depth %d, slots %d, error at most %d roundings of Σ|x|\n", t.Depth(), t.Slots(), t.Ulps())
+	tell(out, "depth %d, slots %d, error at most %d roundings of Σ|x|", t.Depth(), t.Slots(), t.Ulps())
 }

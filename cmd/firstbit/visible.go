@@ -57,6 +57,7 @@ func oneLine(message string) string {
 type visibly struct{ to io.Writer }
 
 func (v visibly) Write(p []byte) (int, error) {
+	live.clear()
 	if _, err := v.to.Write(visible(p)); err != nil {
 		return 0, err
 	}
