@@ -47,3 +47,29 @@ func (c Config) CheckLayout(l parallel.Layout) (axis string, err error) {
 	}
 	return "", nil
 }
+
+// Cuts finds an extent of a linear layer of which a layout leaves a rank a part that is no multiple of size, by the axis that cuts it; empty: there
+// is none.
+func (c Config) Cuts(l parallel.Layout, size int) (axis, field string, part int) {
+	l = l.Full()
+	for _, f := range []struct {
+		axis    string
+		n       int
+		letters string
+		field   string
+		extent  int
+	}{
+		{"tp", l.TP, "*", "attention's queries", c.Heads * c.P()},
+		{"tp", l.TP, "*", "attention's keys", c.KVHeads * c.P()},
+		{"tp", l.TP, "-", "model.hidden", c.Hidden},
+		{"tp", l.TP, "M", "Mamba's in_proj", c.SSM.Projected()},
+		{"tp", l.TP, "M", "Mamba's out_proj", c.SSM.Inner()},
+		{"tp", l.TP, "E", "model.moe.shared_hidden", c.MoE.SharedHidden},
+		{"etp", l.ETP, "E", "model.moe.hidden", c.MoE.Hidden},
+	} {
+		if f.n > 1 && strings.Contains(c.Pattern, f.letters) && f.extent/f.n%size != 0 {
+			return f.axis, f.field, f.extent / f.n
+		}
+	}
+	return "", "", 0
+}

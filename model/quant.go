@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/match"
 
 	"firstbit/device"
+	"firstbit/lowp"
 	"firstbit/nn"
 	"firstbit/quant"
 )
@@ -48,4 +49,37 @@ func (w *Weights) Delayed() (all []*quant.Delayed) {
 		}
 	}
 	return all
+}
+
+// place tells the quantiser of a weight of which tokens the rows are that a rank multiplies with it, and over whom an amax is one of a whole
+// sequence or weight, where bits must not depend on the layout.
+func (w *Weights) place(p *nn.Param) {
+	q := quant.Of(p)
+	if q == nil || q.Micro == nil {
+		return
+	}
+	r := w.rank
+	s := &quant.Shared{Microbatch: *q.Micro, Data: r.DP().Index, Sources: 1, Rows: r.Micro().Largest, Whole: r.TP().Largest}
+	if cuts := p.Place.Cuts; len(cuts) > 0 && cuts[len(cuts)-1].Dim == len(p.Place.Whole)-1 {
+		s.Column = cuts[len(cuts)-1].Part * p.W.Cols()
+	}
+	q.Shared = s
+	if p.Expert {
+		if l := r.Layout(); l.EP*l.ETP >= l.TP*l.CP { // tokens of several data ranks come to an expert
+			s.Sources = l.EP * l.ETP / (l.TP * l.CP)
+			s.Data, s.Rows = s.Data/s.Sources*s.Sources, r.Experts().Largest
+		}
+		s.Expert, s.Whole = r.EP().Index*p.W.Dim(0), r.ETP().Largest
+		return
+	}
+	tokens := s.Seq / r.CP().Size() // of the rank's part of a sequence
+	rows, first := s.Batch*tokens, 0
+	if p.Sequence {
+		rows /= r.TP().Size()
+		first = r.TP().Index * rows
+	}
+	s.Tokens = device.NewTensor(lowp.INT32, rows)
+	for i := range rows {
+		s.Tokens.I32()[i] = int32((first+i)/tokens*s.Seq + r.CP().Index*tokens + (first+i)%tokens)
+	}
 }

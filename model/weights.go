@@ -43,6 +43,7 @@ func (w *Weights) use(p *nn.Param) {
 
 // join adds a microbatch's gradient over the ranks with which that has to be done before microbatches meet.
 func (w *Weights) join(p *nn.Param) {
+	w.place(p)
 	over := w.rank.Shares(p, w.canonical).Micro
 	if over.Size() == 1 {
 		return

@@ -126,9 +126,13 @@ func (m *MoE) sources() int {
 // sharers is how many ranks share a microbatch.
 func (m *MoE) sharers() int { return m.Router.TP.Size() * m.Router.CP.Size() }
 
-// tokens is the token of the microbatch, of all ranks that share it, that each local row is of.
+// tokens is the token that each local row is of: of the microbatch, of all ranks that share it, behind those of the data ranks before this
+// one whose tokens the owner of an expert sees.
 func (m *MoE) tokens(dev *device.Device, rows int) *device.Tensor {
 	place := m.Router.CP.Index*m.Router.TP.Size() + m.Router.TP.Index
+	if m.sources() > 1 {
+		place += (m.EP.Index*m.ETP.Size() + m.ETP.Index) / m.sharers() * m.sharers()
+	}
 	c := dev.Open("dispatch.tokens", tokenRows)
 	c.Read("order", m.order)
 	c.ReadScalar("first", float64(place*rows))
@@ -152,7 +156,7 @@ func (m *MoE) sorted(dev *device.Device, name, gather, suffix string, y *device.
 	if m.ETP.Size() > 1 {
 		y = m.ETP.Gather(dev, name+"."+gather+suffix, m.resize(dev, name+".pad"+suffix, y, m.way.most), 1)
 	}
-	return m.rowsBy(dev, name+".rows"+suffix, y, m.way.order)
+	return rowsBy(dev, name+".rows"+suffix, y, m.way.order)
 }
 
 // overlaps tells whether something is computed while rows are on their way.
@@ -182,7 +186,7 @@ func (m *MoE) back(dev *device.Device, name, scatter, suffix string, x *device.T
 	if !m.spread() {
 		return x
 	}
-	y := m.rowsBy(dev, name+".rows"+suffix, x, m.way.inverse)
+	y := rowsBy(dev, name+".rows"+suffix, x, m.way.inverse)
 	if m.ETP.Size() > 1 {
 		y = m.resize(dev, name+".unpad"+suffix, m.ETP.Scatter(dev, name+"."+scatter+suffix, y, 1, f), m.way.own)
 	}
@@ -191,7 +195,7 @@ func (m *MoE) back(dev *device.Device, name, scatter, suffix string, x *device.T
 }
 
 // rowsBy is the rows of x that by names, 0 where it names none.
-func (m *MoE) rowsBy(dev *device.Device, label string, x, by *device.Tensor) *device.Tensor {
+func rowsBy(dev *device.Device, label string, x, by *device.Tensor) *device.Tensor {
 	c := dev.Open(label, placeRowsKernel)
 	c.Read("x", x)
 	c.Read("order", by)

@@ -1,6 +1,7 @@
 package moe
 
 import (
+	"slices"
 	"strconv"
 
 	"firstbit/device"
@@ -28,10 +29,11 @@ type Experts struct {
 	x, h, a, prob, offsets *device.Tensor
 
 	parts int // ranks that have a part of F each
-	// Where rows come from other ranks: the tokens of the microbatch that they are of, of so many; and, expert by expert,
-	// where the rows of each source begin.
+	// Where rows come from other ranks, or copies of them do not depend on the layout: the tokens that they are of, so many of each source; and,
+	// expert by expert, where the rows of each source begin.
 	tokens, bounds  *device.Tensor
 	leaves, sources int
+	whole           map[int]*blocks // of this backward, by their size
 }
 
 var (
@@ -82,6 +84,7 @@ func (x *Experts) sumFormat() lowp.Format {
 
 // Backward returns the gradients of the rows and of their probabilities.
 func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *device.Tensor) {
+	clear(x.whole)
 	// forward: y = a·W2
 	x.accumulate(dev, "w2.grad", "w2.dw", x.W2, x.a, dy)
 
@@ -114,26 +117,27 @@ func (x *Experts) product(dev *device.Device, label string, k *device.Kernel, in
 
 // accumulate adds a weight's gradient to that of the step, or the gradients of the sources to theirs.
 func (x *Experts) accumulate(dev *device.Device, label, of string, w *nn.Param, in, dy *device.Tensor) {
+	grad := x.weightGrad
+	if w.Quant != nil {
+		grad = x.quantisedWeight(dev, of, w, in, dy)
+	}
 	if x.sources <= 1 {
-		nn.Accumulate(dev, label, w, x.weightGrad(dev, of, w, in, dy, 0))
+		nn.Accumulate(dev, label, w, grad(dev, of, w, in, dy, 0))
 		return
 	}
 	dw := make([]*device.Tensor, x.sources)
 	for i := range dw {
 		if i > 0 {
-			dw[i] = x.weightGrad(dev, of+".source"+strconv.Itoa(i), w, in, dy, i)
+			dw[i] = grad(dev, of+".source"+strconv.Itoa(i), w, in, dy, i)
 			continue
 		}
-		dw[i] = x.weightGrad(dev, of, w, in, dy, i)
+		dw[i] = grad(dev, of, w, in, dy, i)
 	}
 	nn.AccumulateSources(dev, label, w, dw)
 }
 
 // weightGrad is a weight's gradient from the rows of one source; of one source, from all.
 func (x *Experts) weightGrad(dev *device.Device, label string, w *nn.Param, in, dy *device.Tensor, source int) *device.Tensor {
-	if w.Quant != nil {
-		return x.quantisedWeight(dev, label, w, in, dy)
-	}
 	k := groupedWeight
 	if x.tokens != nil {
 		k = groupedWeightSource
@@ -142,11 +146,7 @@ func (x *Experts) weightGrad(dev *device.Device, label string, w *nn.Param, in, 
 	c.Read("x", in)
 	c.Read("dy", dy)
 	if x.tokens != nil {
-		c.Read("bounds", x.bounds)
-		c.Read("tokens", x.tokens)
-		c.ReadScalar("leaves", float64(x.leaves))
-		c.ReadScalar("source", float64(source))
-		c.ReadScalar("sources", float64(x.sources))
+		x.readSource(c, x.bounds, x.tokens, source)
 	} else {
 		c.Read("offsets", x.offsets)
 		if x.Order != nil {
@@ -157,6 +157,15 @@ func (x *Experts) weightGrad(dev *device.Device, label string, w *nn.Param, in, 
 	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
 	c.Do()
 	return dw
+}
+
+// readSource declares which rows are of a source, and of which tokens.
+func (x *Experts) readSource(c *device.Call, bounds, tokens *device.Tensor, source int) {
+	c.Read("bounds", bounds)
+	c.Read("tokens", tokens)
+	c.ReadScalar("leaves", float64(x.leaves))
+	c.ReadScalar("source", float64(source))
+	c.ReadScalar("sources", float64(x.sources))
 }
 
 func runGroupedNN[T libm.Float](c *device.Call) { runGrouped[T](c, false) }
@@ -195,18 +204,28 @@ func rowsOf(c *device.Call) func(n int) kernel.Fold {
 	return func(n int) kernel.Fold { return c.Products("rows", n, c.Operands("x", "dy")) }
 }
 
-// runGroupedWeightSource is the gradient from the rows of one source, of each expert a run of its own.
 func runGroupedWeightSource[T libm.Float](c *device.Call) {
-	x, dy, dw := device.In[T](c, "x"), device.In[T](c, "dy"), device.Out[T](c, "dw")
-	m, n, bounds, token := c.Input("x").Cols(), c.Input("dy").Cols(), c.Input("bounds").I32(), c.Input("tokens").I32()
-	source, sources, rows := int(c.Scalar("source")), int(c.Scalar("sources")), rowsOf(c)
+	sourceGradient(c, device.In[T](c, "x"), device.In[T](c, "dy"), rowsOf(c))
+}
+
+// sourceGradient is the gradient from the rows of one source, of each expert a run of its own.
+func sourceGradient[T libm.Float](c *device.Call, x, dy []T, rows func(n int) kernel.Fold) {
+	dw, m, n, bounds := device.Out[T](c, "dw"), c.Input("x").Cols(), c.Input("dy").Cols(), c.Input("bounds").I32()
+	source, sources, leaves := int(c.Scalar("source")), int(c.Scalar("sources")), int(c.Scalar("leaves"))
+	token := c.Input("tokens").I32()
+	if source > 0 {
+		token = slices.Clone(token)
+		for i := range token {
+			token[i] -= int32(source * leaves)
+		}
+	}
 	for e := range c.Output("dw").Dim(0) {
 		run := bounds[e*sources+source:][:2]
 		if c.Plan.Choice("cut") == "present" {
 			groupedMatMulWeight(dw[e*m*n:][:m*n], x, dy, run, m, n, rows)
 			continue
 		}
-		groupedMatMulWeightAll(dw[e*m*n:][:m*n], x, dy, run, token, m, n, rows(int(c.Scalar("leaves"))))
+		groupedMatMulWeightAll(dw[e*m*n:][:m*n], x, dy, run, token, m, n, rows(leaves))
 	}
 }
 

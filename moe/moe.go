@@ -79,9 +79,9 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 	if m.spread() {
 		offsets = m.ways(dev, offsets)
 		m.Experts.Order, m.Experts.sources = nil, m.sources()
-		if m.apart() {
-			m.Experts.tokens, m.Experts.leaves = m.there(dev, "dispatch.tokens", "gather", "", m.tokens(dev, x.Rows())), x.Rows()*m.sharers()
-		}
+	}
+	if m.apart() && (m.spread() || m.Experts.shared()) {
+		m.Experts.tokens, m.Experts.leaves = m.there(dev, "dispatch.tokens", "gather", "", m.tokens(dev, x.Rows())), x.Rows()*m.sharers()
 	}
 	latent := dev.In("latent")
 	rows := m.dispatch(dev, "dispatch", m.Latent.In(latent, x)) // (R,L)

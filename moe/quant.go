@@ -12,10 +12,12 @@ import (
 // blocks of the rows of one expert; weights by expert.
 
 var (
-	quantNN     = groupedNN.Taking(device.Names("x w offsets x.scales x.global? w.scales w.global?"), device.ArgNames{}, runQuantNN)
-	quantNT     = groupedNT.Taking(quantNN.In, device.ArgNames{}, runQuantNT)
-	quantWeight = groupedWeight.Taking(device.Names("x dy offsets x.scales x.global? dy.scales dy.global?"), device.ArgNames{}, runQuantWeight)
-	quantDProb  = groupedDProbKernel.Taking(device.Names("dy w2 h prob offsets dy.scales dy.global? w2.scales w2.global?"), groupedDProbKernel.Scalars, runQuantDProb)
+	quantNN           = groupedNN.Taking(device.Names("x w offsets x.scales x.global? w.scales w.global?"), device.ArgNames{}, runQuantNN)
+	quantNT           = groupedNT.Taking(quantNN.In, device.ArgNames{}, runQuantNT)
+	quantWeight       = groupedWeight.Taking(device.Names("x dy offsets x.scales x.global? dy.scales dy.global?"), device.ArgNames{}, runQuantWeight)
+	quantWeightSource = groupedWeightSource.Taking(device.Names("x dy bounds tokens x.scales x.global? dy.scales dy.global?"), groupedWeightSource.Scalars,
+		runQuantWeightSource)
+	quantDProb = groupedDProbKernel.Taking(device.Names("dy w2 h prob offsets dy.scales dy.global? w2.scales w2.global?"), groupedDProbKernel.Scalars, runQuantDProb)
 )
 
 // quantised is product on codes and scales.
@@ -23,9 +25,9 @@ func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, 
 	q := quant.Of(w)
 	var rows, weight quant.Packed
 	if k == groupedNT {
-		rows, weight, k = q.Gradient(dev, label, in), q.Dgrad, quantNT
+		rows, weight, k = q.Gradient(dev, label, in, x.rows()), q.Dgrad, quantNT
 	} else {
-		rows, weight, k = q.Activation(dev, label, in), q.Fprop, quantNN
+		rows, weight, k = q.Activation(dev, label, in, x.rows()), q.Fprop, quantNN
 	}
 	c := dev.Open(label, k)
 	c.Read("x", rows.Codes)
@@ -38,18 +40,53 @@ func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, 
 	return y
 }
 
-// quantisedWeight is a weight's gradient.
-func (x *Experts) quantisedWeight(dev *device.Device, label string, w *nn.Param, in, dy *device.Tensor) *device.Tensor {
-	px, pdy := quant.Of(w).ForWeight(dev, label, in, dy, x.offsets)
-	c := dev.Open(label, quantWeight)
-	c.Read("x", px.Codes)
-	c.Read("dy", pdy.Codes)
-	c.Read("offsets", x.offsets)
-	quant.ReadScales(c, "x", px)
-	quant.ReadScales(c, "dy", pdy)
-	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
-	c.Do()
-	return dw
+// quantisedWeight quantises the operands of a weight's gradient, and returns what makes it from the rows of one source.
+func (x *Experts) quantisedWeight(dev *device.Device, of string, w *nn.Param, in, dy *device.Tensor) func(dev *device.Device, label string, w *nn.Param, _, _ *device.Tensor, source int) *device.Tensor {
+	q := quant.Of(w)
+	offsets, bounds, rows := x.offsets, x.bounds, x.rows()
+	if size := q.Scheme.Block(); q.Shared != nil && size > 0 {
+		b := x.blocksOf(dev, size)
+		bounds, rows, offsets = b.bounds, quant.Rows{Tokens: b.tokens, Offsets: b.offsets}, nil
+		in, dy = rowsBy(dev, of+".x.blocks", in, b.order), rowsBy(dev, of+".dy.blocks", dy, b.order)
+	}
+	px, pdy := q.ForWeight(dev, of, in, dy, offsets, rows)
+	return func(dev *device.Device, label string, w *nn.Param, _, _ *device.Tensor, source int) *device.Tensor {
+		k := quantWeight
+		if q.Shared != nil {
+			k = quantWeightSource
+		}
+		c := dev.Open(label, k)
+		c.Read("x", px.Codes)
+		c.Read("dy", pdy.Codes)
+		if q.Shared != nil {
+			x.readSource(c, bounds, rows.Tokens, source)
+		} else {
+			c.Read("offsets", x.offsets)
+		}
+		quant.ReadScales(c, "x", px)
+		quant.ReadScales(c, "dy", pdy)
+		dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
+		c.Do()
+		return dw
+	}
+}
+
+// runQuantWeightSource is quantWeight from the rows of one source. Rows come in whole blocks of tokens, or without any.
+func runQuantWeightSource(c *device.Call) {
+	x, dy := unpackTokens(c, "x"), unpackTokens(c, "dy")
+	defer x.Release()
+	defer dy.Release()
+	sourceGradient(c, x.F32, dy.F32, func(n int) kernel.Fold { return c.Fold("rows", n) })
+	if !quant.ByRow(c, "x") {
+		quant.Rescale(c, c.Output("dw").F32(), "x", "dy", 0, 0)
+	}
+}
+
+func unpackTokens(c *device.Call, name string) quant.Unpacked {
+	if quant.ByRow(c, name) {
+		return quant.UnpackRows(c, name)
+	}
+	return quant.Unpack(c, name, quant.AlongColumns, nil)
 }
 
 func runQuantNN(c *device.Call) { runQuantGrouped(c, "y", "x", "w", false) }
@@ -73,7 +110,7 @@ func runQuantGrouped(c *device.Call, out, x, w string, transposed bool) {
 		groupedMatMul(y, a.F32, b.F32, offsets, k, n, transposed, fold)
 	}
 	for e := range len(offsets) - 1 {
-		quant.Rescale(c, y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, e)
+		quant.Rescale(c, y[int(offsets[e])*n:int(offsets[e+1])*n], x, w, int(offsets[e]), e)
 	}
 }
 
@@ -105,7 +142,7 @@ func runQuantWeight(c *device.Call) {
 		defer b.Release()
 		groupedMatMulWeight(dw, a.F32, b.F32, offsets, c.Input("x").Cols(), c.Input("dy").Cols(), rows)
 	}
-	quant.Rescale(c, dw, "x", "dy", 0)
+	quant.Rescale(c, dw, "x", "dy", 0, 0)
 }
 
 // groupedScaledWeight is groupedMatMulWeight on codes and scales.
@@ -130,7 +167,7 @@ func (x *Experts) readGradient(dev *device.Device, dy *device.Tensor) *device.Ca
 		x.readEpilogue(c)
 		return c
 	}
-	p := q.Gradient(dev, "w2.dx", dy)
+	p := q.Gradient(dev, "w2.dx", dy, x.rows())
 	c := dev.Open("w2.dx", quantDProb)
 	c.Read("dy", p.Codes)
 	c.Read("w2", q.Dgrad.Codes)

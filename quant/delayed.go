@@ -13,13 +13,13 @@ type Delayed struct {
 	Name                 string
 	History, Scale, Amax *device.Tensor
 
-	label    string
-	gradient bool
+	label string
+	scale *device.Kernel // of the next step
 }
 
-func newDelayed(name string, history int, gradient bool) *Delayed {
+func newDelayed(name string, history int, scale *device.Kernel) *Delayed {
 	d := &Delayed{Name: name, History: device.NewTensor(lowp.FP32, history), Scale: device.NewTensor(lowp.FP32, 1), Amax: device.NewTensor(lowp.FP32, 1),
-		label: name + ".scale", gradient: gradient}
+		label: name + ".scale", scale: scale}
 	d.Scale.F32()[0] = 1
 	return d
 }
@@ -29,10 +29,8 @@ var (
 	amaxPack          = &device.Kernel{Name: "amax.pack", In: device.Names("*"), Out: device.Names("amax"), Run: runAmaxPack}
 	amaxUnpack        = &device.Kernel{Name: "amax.unpack", In: device.Names("amax"), Out: device.Names("*"), Run: runAmaxUnpack}
 	scaleIn, scaleOut = device.Names("amax history scale"), device.Names("history scale amax")
-	delayedScales     = map[bool]*device.Kernel{
-		false: {Name: "delayed_scale.e4m3", In: scaleIn, Out: scaleOut, Run: func(c *device.Call) { runDelayedScale(c, lowp.E4M3) }},
-		true:  {Name: "delayed_scale.e5m2", In: scaleIn, Out: scaleOut, Run: func(c *device.Call) { runDelayedScale(c, lowp.E5M2) }},
-	}
+	delayedE4M3       = &device.Kernel{Name: "delayed_scale.e4m3", In: scaleIn, Out: scaleOut, Run: func(c *device.Call) { runDelayedScale(c, lowp.E4M3) }}
+	delayedE5M2       = &device.Kernel{Name: "delayed_scale.e5m2", In: scaleIn, Out: scaleOut, Run: func(c *device.Call) { runDelayedScale(c, lowp.E5M2) }}
 )
 
 // countAmax counts x in; a weight, of which there is one a step, is all there is to count.
@@ -70,7 +68,7 @@ func UpdateScales(d *device.Device, all []*Delayed, largest func(*device.Device,
 	}
 	c.Do()
 	for _, x := range all {
-		c := d.Open(x.label, delayedScales[x.gradient])
+		c := d.Open(x.label, x.scale)
 		c.Read("amax", x.Amax)
 		c.Read("history", x.History)
 		c.Read("scale", x.Scale)
@@ -98,6 +96,8 @@ func runAmaxUnpack(c *device.Call) {
 func runDelayedScale(c *device.Call, f lowp.Format) {
 	history, scale, amax := c.Output("history").F32(), c.Output("scale").F32(), c.Output("amax").F32()
 	history[0] = amax[0]
-	scale[0], _ = delayedScale(f, history, scale[0], false, 0)
+	if scale[0], _ = delayedScale(f, history, scale[0], false, 0); c.Plan.Has("scale") && power(c) {
+		scale[0] = floorPower(scale[0])
+	}
 	amax[0] = 0
 }

@@ -57,18 +57,6 @@ func dequantiseNVFP4Square(y []float32, codes, scales []byte, d int, amax float3
 	}
 }
 
-// transpose is y[j,i] = x[i,j].
-//
-// Shapes:  x (rows,d) → y (d,rows).
-func transpose(y, x []float32, d int) {
-	rows := len(x) / d
-	for i := range rows {
-		for j, v := range x[i*d:][:d] {
-			y[j*rows+i] = v
-		}
-	}
-}
-
 // dequantiseScaled is y = value(code)·inverse.
 //
 // Shapes:  codes (n) → y (n).

@@ -36,6 +36,14 @@ func runNVRows(c *device.Call) {
 }
 
 func runNVSquare(c *device.Call) {
+	nvSquares(c, func(_ int, x []float32) (tensor, global float32) {
+		amax := lowp.AbsMax(x)
+		return nvTensorScale(amax), amax
+	})
+}
+
+// nvSquares quantises each expert's squares by a scale for the whole.
+func nvSquares(c *device.Call, scaleOf func(expert int, x []float32) (tensor, global float32)) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	x, d := c.Input("x"), c.Input("x").Cols()
@@ -44,7 +52,7 @@ func runNVSquare(c *device.Call) {
 	for i := range g.n {
 		lo, hi := g.rows(i)
 		in := x.F32()[lo*d : hi*d]
-		amax := lowp.AbsMax(in)
+		tensor, global := scaleOf(i, in)
 		if wide != d || high != g.each {
 			padded := grow(&s.x, high*wide)
 			clear(padded)
@@ -54,11 +62,11 @@ func runNVSquare(c *device.Call) {
 			in = padded
 		}
 		codes, scales := grow(&s.codes, len(in)/2), grow(&s.scales, len(in)/nvBlock/nvBlock)
-		quantiseNVFP4Square(codes, scales, in, wide, nvTensorScale(amax))
+		quantiseNVFP4Square(codes, scales, in, wide, tensor)
 		s.values(lowp.E2M1, c.Output("packed").F32()[lo*d:hi*d], codes, d, wide)
 		decodeEach(lowp.E4M3, to, scales)
 		to = to[len(scales):]
-		c.Output("global").F32()[i] = amax
+		c.Output("global").F32()[i] = global
 	}
 }
 

@@ -23,11 +23,11 @@ func (w *Weight) Multiply(d *device.Device, label string, p nn.Product) *device.
 	var a, b Packed
 	switch p.Form {
 	case nn.NN:
-		a, b = w.Activation(d, label, p.A), w.Fprop
+		a, b = w.Activation(d, label, p.A, w.dense()), w.Fprop
 	case nn.NT:
-		a, b = w.Gradient(d, label, p.A), w.Dgrad
+		a, b = w.Gradient(d, label, p.A, w.dense()), w.Dgrad
 	case nn.TN:
-		a, b = w.ForWeight(d, label, p.A, p.B, nil)
+		a, b = w.ForWeight(d, label, p.A, p.B, nil, w.dense())
 	}
 	p.A, p.B = a.Codes, b.Codes
 	k := quantised[p.Form]
@@ -38,6 +38,14 @@ func (w *Weight) Multiply(d *device.Device, label string, p nn.Product) *device.
 	ReadScales(c, "a", a)
 	ReadScales(c, "b", b)
 	return p.Write(c)
+}
+
+// dense are the tokens of a dense weight's rows.
+func (w *Weight) dense() Rows {
+	if w.Shared == nil {
+		return Rows{}
+	}
+	return Rows{Tokens: w.Tokens}
 }
 
 // ReadScales declares the scales of an input.
@@ -196,24 +204,6 @@ func unpackSquares(y, codes, scales []float32, cols int, g groups) {
 	}
 }
 
-// Rescale multiplies sums of products of the inputs a and b with what is the same for all of them. Of experts' weights b has
-// a scale for each.
-func Rescale(c *device.Call, y []float32, a, b string, expert int) {
-	factor := float32(0)
-	switch sa, sb := c.Input(scalesOf[a]), c.Input(scalesOf[b]); {
-	case sa.Format == lowp.FP32:
-		factor = sa.F32()[0] * sb.F32()[min(expert, sb.Len()-1)]
-	case sa.Format == lowp.E8M0:
-		return
-	default:
-		ga, gb := c.Input(globalOf[a]).F32(), c.Input(globalOf[b]).F32()
-		factor = float32(ga[0]*gb[min(expert, len(gb)-1)]) * (1.0 / (2688 * 2688))
-	}
-	for i := range y {
-		y[i] *= factor
-	}
-}
-
 // The products of quantised operands, by form, and those whose k tensor parallelism cuts.
 var (
 	quantised = [...]*device.Kernel{
@@ -235,6 +225,13 @@ func ofPacked(p nn.Product, wayA, wayB Along) *device.Kernel {
 
 func runQuantised(c *device.Call, f nn.Form, wayA, wayB Along) {
 	m, n, k := f.Extents(c.Input("a"), c.Input("b"))
+	if f == nn.TN && ByRow(c, "a") {
+		a, b := UnpackRows(c, "a"), UnpackRows(c, "b")
+		defer a.Release()
+		defer b.Release()
+		nn.RunProduct(c, f, a.F32, b.F32, c.Fold("k", k))
+		return
+	}
 	fold := c.Products("k", k, Operands(c, "a", "b"))
 	if Scaled(fold) {
 		x, y := nn.Matrices(c, f, c.Input("a").F32(), c.Input("b").F32())
@@ -245,5 +242,5 @@ func runQuantised(c *device.Call, f nn.Form, wayA, wayB Along) {
 		defer b.Release()
 		nn.RunProduct(c, f, a.F32, b.F32, fold)
 	}
-	Rescale(c, device.Out[float32](c, "y"), "a", "b", 0)
+	Rescale(c, device.Out[float32](c, "y"), "a", "b", 0, 0)
 }

@@ -33,6 +33,8 @@ type Recipe struct {
 	Floor   bool   // MXFP8: scales by OCP's rule, which rounds down
 	History int    // FP8: the steps whose amax decides the next scale; 0: a tensor's own amax does
 	Words   *Words // NVFP4: what gradients are rounded by
+
+	Micro *Microbatch // nil: bits may depend on the layout
 }
 
 // Packed is a quantised copy of a tensor: codes, as the values that they stand for, and scales. Where scales have two
@@ -45,9 +47,10 @@ type Weight struct {
 	Fprop, Dgrad Packed // copies of the weight for y = x·W and for dx = dy·Wᵀ; the same tensors where one serves both
 
 	X, W, DY *Delayed // nil unless scaling is delayed
+	*Shared           // nil: bits may depend on the layout
 
 	labels map[string]*operandLabels
-	names  [4]string // of the Calls that quantise the weight
+	names  [5]string // of the Calls that quantise the weight
 }
 
 // Quantise has the products of a weight run on quantised operands.
@@ -74,23 +77,33 @@ func Quantise(p *nn.Param, r *Recipe) {
 		q.Dgrad = q.Fprop
 	}
 	if r.Scheme == FP8 && r.History > 0 {
-		q.X, q.W, q.DY = newDelayed(p.Name+".x", r.History, false), newDelayed(p.Name+".w", r.History, false), newDelayed(p.Name+".dy", r.History, true)
+		forward, backward := delayedE4M3, delayedE5M2
+		if r.Micro != nil {
+			forward, backward = powerE4M3, powerE5M2
+		}
+		q.X, q.W, q.DY = newDelayed(p.Name+".x", r.History, forward), newDelayed(p.Name+".w", r.History, forward), newDelayed(p.Name+".dy", r.History, backward)
 	}
-	q.names = [...]string{p.Name, p.Name + ".fprop", p.Name + ".dgrad", p.Name + ".amax"}
+	q.names = [...]string{p.Name, p.Name + ".fprop", p.Name + ".dgrad", p.Name + ".amax", p.Name + ".amax.max"}
 	p.Quant = q
 }
 
 func blocks(n, size int) int { return (n + size - 1) / size }
 
-// operandLabels name the Calls that quantise what a product reads.
-type operandLabels struct{ x, dy, xdw, dydw, xAmax, dyAmax, dyWords, dydwWords string }
+// operandLabels name the Calls that quantise what a product reads: x and dy, and for the weight's gradient x and dy along the tokens.
+type operandLabels struct{ x, dy, xdw, dydw operand }
+
+// operand names the Calls that quantise one operand.
+type operand struct{ quant, amax, most, words, hadamard string }
 
 // of are the labels of a product: y, y.dx and y.dw have the operands y.x and y.dy.
 func (q *Weight) of(label string) *operandLabels {
 	l := q.labels[label]
 	if l == nil {
 		y := strings.TrimSuffix(strings.TrimSuffix(label, ".dx"), ".dw")
-		l = &operandLabels{y + ".x.quant", y + ".dy.quant", y + ".x.quant.dw", y + ".dy.quant.dw", y + ".x.amax", y + ".dy.amax", y + ".dy.words", y + ".dy.words.dw"}
+		named := func(name, suffix string) operand {
+			return operand{y + name + ".quant" + suffix, y + name + ".amax" + suffix, y + name + ".amax.max" + suffix, y + name + ".words" + suffix, y + name + ".hadamard" + suffix}
+		}
+		l = &operandLabels{named(".x", ""), named(".dy", ""), named(".x", ".dw"), named(".dy", ".dw")}
 		q.labels[label] = l
 	}
 	return l
@@ -109,27 +122,47 @@ func Update(d *device.Device, p *nn.Param) {
 	if q == nil {
 		return
 	}
-	switch q.Scheme {
-	case FP8:
-		if q.W != nil {
-			countAmax(d, q.names[3], p.Master, q.W, true)
-		}
-		quantiseWeight(d, q.names[0], quantScaled[lowp.E4M3], p, q.Fprop)
-	case MXFP8:
-		quantiseWeight(d, q.names[1], quantMXColumns[q.rule()], p, q.Fprop)
-		quantiseWeight(d, q.names[2], quantMXRows[q.rule()], p, q.Dgrad)
-	case NVFP4:
-		quantiseWeight(d, q.names[0], quantNVSquare, p, q.Fprop)
+	switch {
+	case q.W != nil:
+		countAmax(d, q.names[3], p.Master, q.W, true)
+		quantiseWeight(d, q.names[0], quantScaled[lowp.E4M3], p, q.Fprop, nil)
+	case q.Scheme == MXFP8:
+		quantiseWeight(d, q.names[1], quantMXColumns[q.rule()], p, q.Fprop, nil)
+		quantiseWeight(d, q.names[2], quantMXRows[q.rule()], p, q.Dgrad, nil)
+	case q.Shared != nil:
+		quantiseWeight(d, q.names[0], map[Scheme]*device.Kernel{FP8: scaledWeight, NVFP4: nvSquareWhole}[q.Scheme], p, q.Fprop, q.amaxOfWeight(d, p))
+	case q.Scheme == FP8:
+		quantiseWeight(d, q.names[0], quantScaled[lowp.E4M3], p, q.Fprop, nil)
+	default:
+		quantiseWeight(d, q.names[0], quantNVSquare, p, q.Fprop, nil)
 	}
 }
 
-func quantiseWeight(d *device.Device, label string, k *device.Kernel, p *nn.Param, to Packed) {
+// amaxOfWeight is that of the whole weight, or of each of the rank's experts.
+func (q *Weight) amaxOfWeight(d *device.Device, p *nn.Param) *device.Tensor {
+	c := openWeight(d, q.names[3], amaxWeight)
+	c.Read("x", p.Master)
+	n := 1
+	if shape := p.W.Shape(); len(shape) == 3 {
+		n = shape[0]
+	}
+	amax := c.Write("amax", lowp.FP32, n)
+	c.Do()
+	return q.Whole(d, q.names[4], amax)
+}
+
+func openWeight(d *device.Device, label string, k *device.Kernel) *device.Call {
 	kind := device.Op
 	if d.Phase() == device.Load {
 		kind = device.Loading
 	}
-	c := d.OpenKind(kind, label, k)
+	return d.OpenKind(kind, label, k)
+}
+
+func quantiseWeight(d *device.Device, label string, k *device.Kernel, p *nn.Param, to Packed, amax *device.Tensor) {
+	c := openWeight(d, label, k)
 	c.Read("x", p.Master)
+	c.ReadIf("amax", amax)
 	if w := Of(p).W; w != nil {
 		c.Read("scale", w.Scale)
 	}
@@ -150,73 +183,84 @@ func (r *Recipe) rule() int {
 }
 
 // Activation is x quantised for y = x·W.
-func (q *Weight) Activation(d *device.Device, label string, x *device.Tensor) Packed {
-	l := q.of(label)
+func (q *Weight) Activation(d *device.Device, label string, x *device.Tensor, of Rows) Packed {
+	l := &q.of(label).x
 	if q.X != nil && d.Phase() != device.Rec { // what a recomputation sees was seen
-		countAmax(d, l.xAmax, x, q.X, false)
+		countAmax(d, l.amax, x, q.X, false)
 	}
-	return q.rows(d, l.x, x, nil, q.X, lowp.E4M3)
+	return q.rows(d, l, x, nil, q.X, lowp.E4M3, of)
 }
 
 // Gradient is dy quantised for dx = dy·Wᵀ.
-func (q *Weight) Gradient(d *device.Device, label string, dy *device.Tensor) Packed {
-	l := q.of(label)
-	if c := d.Ran(d.Phase(), l.dy); c != nil {
+func (q *Weight) Gradient(d *device.Device, label string, dy *device.Tensor, of Rows) Packed {
+	l := &q.of(label).dy
+	if c := d.Ran(d.Phase(), l.quant); c != nil {
 		return packedOf(c)
 	}
 	if q.DY != nil {
-		countAmax(d, l.dyAmax, dy, q.DY, false)
+		countAmax(d, l.amax, dy, q.DY, false)
 	}
-	return q.rows(d, l.dy, dy, q.words(d, l.dyWords, dy), q.DY, lowp.E5M2)
+	return q.rows(d, l, dy, q.words(d, l, dy, of), q.DY, lowp.E5M2, of)
 }
 
-// rows is the copy with blocks along rows; one scale for all serves products in either direction.
-func (q *Weight) rows(d *device.Device, label string, x, words *device.Tensor, delayed *Delayed, fp8 lowp.Format) Packed {
-	switch q.Scheme {
-	case MXFP8:
-		return quantise(d, label, quantMXRows[q.rule()], x, nil, nil, nil, lowp.E4M3, lowp.E8M0, x.Rows(), blocks(x.Cols(), mxBlock))
-	case NVFP4:
-		return quantise(d, label, quantNVRows, x, nil, words, nil, lowp.E2M1, lowp.E4M3, x.Rows(), blocks(x.Cols(), nvBlock))
+// rows is the copy with blocks along rows; one scale for all, or for a sequence, serves products in either direction.
+func (q *Weight) rows(d *device.Device, l *operand, x, words *device.Tensor, delayed *Delayed, fp8 lowp.Format, of Rows) Packed {
+	switch {
+	case q.Scheme == MXFP8:
+		return quantise(d, l.quant, quantMXRows[q.rule()], x, nil, nil, nil, lowp.E4M3, lowp.E8M0, x.Rows(), blocks(x.Cols(), mxBlock))
+	case q.Scheme == NVFP4 && q.Shared != nil:
+		return q.bySequence(d, nvRowsBy, l, x, words, of, lowp.E2M1, x.Rows(), blocks(x.Cols(), nvBlock))
+	case q.Scheme == NVFP4:
+		return quantise(d, l.quant, quantNVRows, x, nil, words, nil, lowp.E2M1, lowp.E4M3, x.Rows(), blocks(x.Cols(), nvBlock))
+	case delayed != nil:
+		return quantise(d, l.quant, quantScaled[fp8], x, nil, nil, delayed.Scale, fp8, lowp.FP32, 1)
+	case q.Shared != nil:
+		return q.bySequence(d, scaledBy[fp8], l, x, nil, of, fp8)
 	}
-	var scale *device.Tensor
-	if delayed != nil {
-		scale = delayed.Scale
-	}
-	return quantise(d, label, quantScaled[fp8], x, nil, nil, scale, fp8, lowp.FP32, 1)
+	return quantise(d, l.quant, quantScaled[fp8], x, nil, nil, nil, fp8, lowp.FP32, 1)
 }
 
 // ForWeight are x and dy quantised for dW = xᵀ·dy, with blocks along the tokens: of each expert by itself, whose rows lie as
 // offsets say, or of one weight.
-func (q *Weight) ForWeight(d *device.Device, label string, x, dy, offsets *device.Tensor) (px, pdy Packed) {
+func (q *Weight) ForWeight(d *device.Device, label string, x, dy, offsets *device.Tensor, of Rows) (px, pdy Packed) {
 	l := q.of(label)
 	if q.Scheme == FP8 {
-		c := d.Ran(device.Rec, l.x)
+		c := d.Ran(device.Rec, l.x.quant)
 		if c == nil {
-			c = d.Ran(device.Fwd, l.x)
+			c = d.Ran(device.Fwd, l.x.quant)
 		}
-		return packedOf(c), q.Gradient(d, label, dy)
+		return packedOf(c), q.Gradient(d, label, dy, of)
 	}
-	return q.columns(d, l.xdw, x, offsets, nil), q.columns(d, l.dydw, dy, offsets, q.words(d, l.dydwWords, dy))
+	return q.columns(d, &l.xdw, x, offsets, nil, of), q.columns(d, &l.dydw, dy, offsets, q.words(d, &l.dydw, dy, of), of)
 }
 
-func (q *Weight) columns(d *device.Device, label string, x, offsets, words *device.Tensor) Packed {
+// Block is the number of elements under one scale; 0: a whole tensor or sequence has one.
+func (s Scheme) Block() int { return [...]int{FP8: 0, MXFP8: mxBlock, NVFP4: nvBlock}[s] }
+
+func (q *Weight) columns(d *device.Device, l *operand, x, offsets, words *device.Tensor, of Rows) Packed {
 	most := func(size int) int { // experts may each have a block that is not whole
 		if offsets == nil {
 			return blocks(x.Rows(), size)
 		}
 		return x.Rows()/size + offsets.Len() - 1
 	}
-	if q.Scheme == MXFP8 {
-		return quantise(d, label, quantMXColumns[q.rule()], x, offsets, nil, nil, lowp.E4M3, lowp.E8M0, most(mxBlock), x.Cols())
+	switch {
+	case q.Scheme == MXFP8:
+		return quantise(d, l.quant, quantMXColumns[q.rule()], x, offsets, nil, nil, lowp.E4M3, lowp.E8M0, most(mxBlock), x.Cols())
+	case q.Shared != nil:
+		return q.bySequence(d, nvColumnsBy, l, transformed(d, l.hadamard, x), words, of, lowp.E2M1, x.Rows()/nvBlock, x.Cols())
 	}
-	return quantise(d, label, quantNVColumns, x, offsets, words, nil, lowp.E2M1, lowp.E4M3, most(nvBlock), x.Cols())
+	return quantise(d, l.quant, quantNVColumns, x, offsets, words, nil, lowp.E2M1, lowp.E4M3, most(nvBlock), x.Cols())
 }
 
-func (q *Weight) words(d *device.Device, label string, x *device.Tensor) *device.Tensor {
-	if q.Words == nil {
+func (q *Weight) words(d *device.Device, l *operand, x *device.Tensor, of Rows) *device.Tensor {
+	switch {
+	case q.Words == nil:
 		return nil
+	case q.Shared != nil:
+		return q.Words.drawByToken(d, l.words, x, of, q.Shared)
 	}
-	return q.Words.draw(d, label, x)
+	return q.Words.draw(d, l.words, x)
 }
 
 // quantise runs a quantiser on an activation or a gradient.

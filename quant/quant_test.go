@@ -271,9 +271,9 @@ func TestBlocksDoNotStraddle(t *testing.T) {
 		copy(offsets.I32(), []int32{0, 17, 17, 49, 50})
 		value := func(step int, way Along) []float32 {
 			d.At(step, 0, device.Bwd)
-			p := q.columns(d, "c", x, offsets, nil)
+			p := q.columns(d, &operand{quant: "c"}, x, offsets, nil, Rows{})
 			if way == AlongRows {
-				p = q.rows(d, "r", x, nil, nil, lowp.E4M3)
+				p = q.rows(d, &operand{quant: "r"}, x, nil, nil, lowp.E4M3, Rows{})
 			}
 			if p.Global != nil {
 				require.Equal(t, float32(1000), p.Global.F32()[0], "the largest lies in a block that is not whole: it is not transformed")

@@ -30,7 +30,7 @@ type item struct {
 
 // items are the choices of all kernels. A kernel's plan says which of the words it knows.
 var items = []item{
-	{name: "by", words: []string{"position", "sequence", "head", "segment"}}, // what is added first
+	{name: "by", words: []string{"position", "sequence", "head", "segment", "token", "place"}}, // what is added first, or a draw is keyed by
 	{name: "channels"},
 	{name: "chunk"},
 	{name: "coeff", words: []string{"sum", "token"}}, // what a coefficient multiplies
@@ -39,8 +39,10 @@ var items = []item{
 	{name: "fused", words: []string{"false", "true"}, class: Tie, where: "tie=native"}, // which kernel runs: each breaks ties its own way
 	{name: "grid"},
 	{name: "max", words: []string{"row", "tile"}}, // over what the largest exponent is taken
+	{name: "over", words: []string{"sequence", "tensor"}}, // what an amax is of
 	{name: "ring", class: Topology},
-	{name: "rule", words: []string{"up", "floor"}}, // of scales
+	{name: "rule", words: []string{"up", "floor"}},     // of scales
+	{name: "scale", words: []string{"power", "exact"}}, // of two
 	{name: "sched", words: []string{"static", "dynamic", "each"}, races: "dynamic"},
 	{name: "slots", words: []string{"value", "index"}},
 	{name: "sort", words: []string{"false", "true"}},

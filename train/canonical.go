@@ -20,12 +20,9 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 	}
 	number := func(n int) string { return fmt.Sprint(n) }
 	share := l.TP * l.CP
-	_, quantised := schemes[c.Precision]
 	switch {
-	case quantised:
-		return bad("precision", c.Precision, "fp32, bf16 or fp16", "a tensor's amax, its history, blocks of tokens and what is mixed over them depend on which tokens a rank has")
 	case c.Precision == "fp64":
-		return bad("precision", c.Precision, "fp32, bf16 or fp16", "sums of squares are exact in float64 only for fp32")
+		return bad("precision", c.Precision, "one of up to 32 bits", "sums of squares are exact in float64 only for fp32")
 	case !powerOfTwo(l.DP):
 		return bad("layout dp", number(l.DP), "a power of two", "a rank's sequences must be a whole subtree")
 	case !powerOfTwo(share) || share > device.Segments:
@@ -51,6 +48,9 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 	case c.Model.Dropout > 0 && !c.indexed(true):
 		return bad("streams", c.Streams, "indexed", "for model.dropout a rank would draw from a stream of its own")
 	}
+	if err := c.checkBlocks(l); err != nil {
+		return err
+	}
 	if !strings.ContainsRune(c.Model.Pattern, 'E') {
 		return nil
 	}
@@ -63,6 +63,29 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 		return bad("model.moe.z_coeff", fmt.Sprint(m.ZCoeff), fmt.Sprintf("0 or at least %g", leastCoeff), "a mean that is subnormal does not divide exactly")
 	case m.Aux != "sequence":
 		return bad("model.moe.aux", fmt.Sprintf("%q", m.Aux), "sequence", "the loss of a batch is not the sum of its parts' losses")
+	}
+	return nil
+}
+
+// checkBlocks says why a layout would cut a block that has one scale: no rank has all of it then, or it holds tokens of two sequences.
+func (c Config) checkBlocks(l parallel.Layout) error {
+	scheme, ok := schemes[c.Precision]
+	if !ok {
+		return nil
+	}
+	size := scheme.Block()
+	switch run := c.Batch * c.Seq / (l.TP * l.CP); {
+	case c.Precision == "nvfp4" && !c.indexed(true):
+		return fmt.Errorf("streams: %s: must be indexed with recipe canonical: for stochastic rounding a rank would draw from a stream of its own", c.Streams)
+	case size == 0:
+		return nil
+	case c.Seq%size != 0:
+		return fmt.Errorf("seq: %d: must be a multiple of %d with recipe canonical and precision %s: a block of tokens must not reach into another sequence", c.Seq, size, c.Precision)
+	case run%size != 0 || c.Seq/l.CP%size != 0:
+		return fmt.Errorf("layout tp·cp: %d: leaves %d tokens of a microbatch to a rank: must be a multiple of %d with recipe canonical and precision %s: a shard off a block's edge", l.TP*l.CP, min(run, c.Seq/l.CP), size, c.Precision)
+	}
+	if axis, field, part := c.Model.Cuts(l, size); axis != "" {
+		return fmt.Errorf("layout %s: %d: leaves %d columns of %s to a rank: must be a multiple of %d with recipe canonical and precision %s: a shard off a block's edge", axis, l.Extent(axis), part, field, size, c.Precision)
 	}
 	return nil
 }

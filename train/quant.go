@@ -57,6 +57,9 @@ func (t *Trainer) recipe(canonical bool) {
 		return
 	}
 	r := &quant.Recipe{Scheme: scheme, Floor: t.Quant.Rule == "floor"}
+	if canonical {
+		r.Micro = &quant.Microbatch{Batch: t.Batch, Seq: t.Seq, Window: t.Micro}
+	}
 	if scheme == quant.FP8 && t.Quant.Scaling == "delayed" {
 		r.History = t.Quant.History
 	}

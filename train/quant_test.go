@@ -276,8 +276,22 @@ func TestQuantisationIsChecked(t *testing.T) {
 	c.Quant.High = []string{"*.atn.*"}
 	_, err := newRun(c, device.New(device.Options{}))
 	require.EqualError(t, err, `quant.high: "*.atn.*": names no weight of a linear layer`)
-	for _, p := range []string{"fp8", "mxfp8", "nvfp4"} {
-		err := recipeOf(p).CheckCanonical(parallel.Layout{})
-		require.ErrorContains(t, err, "precision: "+p+": must be fp32, bf16 or fp16 with recipe canonical: a tensor's amax")
+	for text, change := range map[string]struct {
+		precision, layout string
+		set               []string
+	}{
+		"seq: 16: must be a multiple of 32 with recipe canonical and precision mxfp8: a block of tokens must not reach into another sequence":                         {"mxfp8", "", []string{"seq=16"}},
+		"layout tp·cp: 4: leaves 16 tokens of a microbatch to a rank: must be a multiple of 32 with recipe canonical and precision mxfp8: a shard off a block's edge": {"mxfp8", "cp=4", []string{"seq=64", "batch=1"}},
+		"layout tp: 2: leaves 24 columns of model.hidden to a rank: must be a multiple of 16 with recipe canonical and precision nvfp4: a shard off a block's edge":   {"nvfp4", "tp=2", []string{"seq=64", "model.hidden=48", "model.pattern=-"}},
+		"streams: rank: must be indexed with recipe canonical: for stochastic rounding a rank would draw from a stream of its own":                                    {"nvfp4", "", []string{"streams=rank"}},
+	} {
+		c := recipeOf(change.precision)
+		c.Model.MoE.Aux = "sequence"
+		for _, s := range change.set {
+			require.NoError(t, c.Set(s))
+		}
+		l, err := parallel.ParseLayout(change.layout)
+		require.NoError(t, err)
+		require.EqualError(t, c.CheckCanonical(l), text)
 	}
 }
