@@ -39,11 +39,17 @@ func (r Refusal) By() string {
 	return " runs by " + r.Plan
 }
 
-// refusal is what a doubt comes to.
-func (s *Spec) refusal(d tune.Doubtful) Refusal {
+// harmless are items of plans that may arrive: what waits for them has a place of its own for each.
+var harmless = []string{"buckets", "receives"}
+
+// refusal is what a doubt comes to; nil: it may be.
+func (s *Spec) refusal(d tune.Doubtful) *Refusal {
+	if d.Call.Kernel.Name == "completion" && slices.Contains(harmless, d.Item) {
+		return nil
+	}
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.holds(d) })
 	r := &rules[i] // the last one is about whatever is left
-	return Refusal{Rule: r.ID, Argument: s.argument(d.By), Call: d.Call.ID.Path, Kernel: d.Call.Kernel.Name, Plan: itemText(d), Calls: 1, Why: r.Why, Set: r.Set, order: i, rank: d.Rank}
+	return &Refusal{Rule: r.ID, Argument: s.argument(d.By), Call: d.Call.ID.Path, Kernel: d.Call.Kernel.Name, Plan: itemText(d), Calls: 1, Why: r.Why, Set: r.Set, order: i, rank: d.Rank}
 }
 
 // argument is the flag that a policy comes from.
@@ -89,7 +95,11 @@ type shared struct {
 }
 
 // add counts a refusal, and keeps the first Call of the first rank: ranks come in no order.
-func (f *refusals) add(r Refusal) {
+func (f *refusals) add(refused *Refusal) {
+	if refused == nil {
+		return
+	}
+	r := *refused
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.found {
@@ -159,8 +169,8 @@ func (j *job) doubts(r *session) {
 		r.tuner.Doubts = func(d tune.Doubtful) { j.refused.add(j.refusal(d)) }
 	case j.Deterministic:
 		r.tuner.Doubts = func(d tune.Doubtful) {
-			if r.refused == nil {
-				r.refused = j.refusal(d)
+			if found := j.refusal(d); found != nil && r.refused == nil {
+				r.refused = *found
 			}
 		}
 	}

@@ -110,6 +110,20 @@ func layouts() verification {
 		})
 }
 
+func recipes() verification {
+	return verification{
+		name: "recipe",
+		long: "Deterministic mode accepts what repeats and refuses what parts: every preset with every flag, and one with each two, has one hash under\n" +
+			"two schedules where train --deterministic accepts it, and other bits under some where it is refused and runs nevertheless.",
+		example: "  firstbit verify recipe\n  firstbit verify recipe --json",
+		steps:   verify.RecipeCells,
+		run: func(_ context.Context, cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
+			cells, err := verify.Recipe(cell, step)
+			return cells, "what deterministic mode accepts has one hash, what it refuses parts", err
+		},
+	}
+}
+
 func modules() verification {
 	return overMatrix("modules",
 		"Every layout repeats its bits, by the recipe fixed: it has them under two schedules, and one of each pattern in another process; losses and\n"+
