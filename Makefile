@@ -1,7 +1,7 @@
-.PHONY: asm docs help test matrix mutants check arch fuzz attack golden learn precision routes scores bench parity notebooks
+.PHONY: report report-assets asm docs help test matrix mutants check arch fuzz attack golden learn precision routes scores bench parity notebooks
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 
 test: ## the tests
 	go test ./...
@@ -40,6 +40,12 @@ docs: ## run every command of README.md and docs/
 
 notebooks: ## execute the notebooks and compare what they print; scripts/notebooks.sh --rewrite takes the new outputs
 	scripts/notebooks.sh
+
+report: ## test the page of firstbit report in headless Chromium; SHOTS=DIR leaves screenshots there
+	scripts/report.sh
+
+report-assets: ## take the charting library of the report from the npm registry
+	scripts/report-assets.sh
 
 learn: ## train the hybrid, attention alone and Mamba alone; rewrite the table in docs/model.md
 	scripts/learn.sh

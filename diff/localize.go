@@ -94,6 +94,17 @@ func LookAt(run RunFunc, step int, progress func(level trace.Level)) (*Report, e
 	return report, nil
 }
 
+// Inside looks at the kernels of the Call that was found, and compares its bytes.
+func Inside(run RunFunc, found *Finding) (*Report, error) {
+	w := Window{Level: trace.Kernel, Step: found.Iteration, Inner: trace.Path(found.Scope, "*"), Dump: found.Path()}
+	r, err := compareRuns(run, w)
+	if err == nil && r.undumped(w.Dump) {
+		w.Dump = r.First.Path()
+		r, err = compareRuns(run, w)
+	}
+	return r, err
+}
+
 // CompareAt compares a pair of runs in one window.
 func CompareAt(run RunFunc, w Window) (*Report, error) { return compareRuns(run, w) }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -191,32 +190,15 @@ func (h *harness) say(format string, a ...any) {
 
 // fault runs the broken pair, localises it and compares what it did.
 func (h *harness) fault(r *Result) error {
-	pair, err := h.cause.Broken(h.dir)
+	runs, err := h.cause.Runs(h.dir)
 	if err != nil {
 		return err
 	}
-	var out [2]*run.Outcome
-	traced := func(side int, w diff.Window) (*trace.Trace, error) {
-		s := pair[side]
-		s.Trace = h.options(side, w)
-		if err := os.RemoveAll(s.Trace.Dir); err != nil { // a level that is traced again
-			return nil, err
-		}
-		s.Until = w.Step
-		s.Routes = w.Step == 0
-		o, err := run.Run(s)
-		if err != nil {
-			return nil, err
-		}
-		if w.Step == 0 {
-			out[side] = o
-		}
-		return trace.Open(s.Trace.Dir)
-	}
-	report, err := h.cause.Localize(traced, func(l trace.Level) { h.say("with the cause, localising: %s", l) })
+	report, err := h.cause.Localize(runs.Trace, func(l trace.Level) { h.say("with the cause, localising: %s", l) })
 	if err != nil {
 		return err
 	}
+	pair, out := runs.Pair, runs.out
 	r.Report = report
 	r.Fault.Identical, r.Fault.Expected = report.Identical, h.cause.Root
 	r.Routes = run.CompareRoutes(out[0].Routes, out[1].Routes)
@@ -247,18 +229,6 @@ func (h *harness) fault(r *Result) error {
 	r.Fault.Found, r.Fault.Bytes = &found, report.Bytes
 	r.Spread = spread(report)
 	return nil
-}
-
-// options traces one window into a directory of its own.
-func (h *harness) options(side int, w diff.Window) trace.Options {
-	o := trace.Options{Dir: filepath.Join(h.dir, fmt.Sprintf("%s-%c", w.Level, 'a'+side)), Level: w.Level, Dump: w.Dump}
-	switch {
-	case w.Step > 0:
-		o.Steps = h.cause.Window(w.Step)
-	case h.cause.silent: // metrics alone would find nothing
-		o.Level, o.Steps = trace.Semantic, h.cause.Window(h.cause.stop)
-	}
-	return o
 }
 
 // printed finds the step at which losses printed to six decimals part.

@@ -173,3 +173,9 @@ func sameSet(a, b []int32) bool {
 	}
 	return true
 }
+
+// TokenScores are a token's, of every expert.
+func (r *Routes) TokenScores(t int) []float64 {
+	n := len(r.Scores) / r.Tokens()
+	return r.Scores[t*n:][:n]
+}

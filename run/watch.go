@@ -48,23 +48,7 @@ func Recorded(t *trace.Trace) (Spec, error) {
 // Watch runs a Spec beside the metrics that a trace recorded, as long as they agree, and returns the first step that does not; 0: all do.
 // Steps that the trace does not hold are not compared, and without any there is nothing to watch.
 func Watch(s Spec, t *trace.Trace) (parts int, err error) {
-	was := map[int]map[string]string{} // by step and metric: its bits, or of all state the digest
-	for _, rank := range t.Ranks[:min(1, len(t.Ranks))] {
-		for i := range rank.Records {
-			r := &rank.Records[i]
-			if r.Kind != "metric" {
-				continue
-			}
-			if was[r.Iteration] == nil {
-				was[r.Iteration] = map[string]string{}
-			}
-			if r.Name == "state" && len(r.Out) == 1 {
-				was[r.Iteration][r.Name] = r.Out[0].Digest
-			} else {
-				was[r.Iteration][r.Name] = r.Bits
-			}
-		}
-	}
+	was := recorded(t)
 	if len(was) == 0 || t.Ranks[0].Rank != 0 {
 		return 0, fmt.Errorf("trace %s: holds no metrics of rank 0: nothing to watch", t.Dir)
 	}
@@ -86,6 +70,39 @@ func Watch(s Spec, t *trace.Trace) (parts int, err error) {
 		err = o.Missed
 	}
 	return parts, err
+}
+
+// PartsFrom is the first step of a run whose metrics are not those that a trace recorded; 0: all are that the trace holds.
+func PartsFrom(steps []train.Result, t *trace.Trace) int {
+	was := recorded(t)
+	for _, r := range steps {
+		if was[r.Step] != nil && !agrees(r, was[r.Step]) {
+			return r.Step
+		}
+	}
+	return 0
+}
+
+// recorded are the metrics of a trace's first rank by step and name: their bits, or of all state the digest.
+func recorded(t *trace.Trace) map[int]map[string]string {
+	was := map[int]map[string]string{}
+	for _, rank := range t.Ranks[:min(1, len(t.Ranks))] {
+		for i := range rank.Records {
+			r := &rank.Records[i]
+			if r.Kind != "metric" {
+				continue
+			}
+			if was[r.Iteration] == nil {
+				was[r.Iteration] = map[string]string{}
+			}
+			if r.Name == "state" && len(r.Out) == 1 {
+				was[r.Iteration][r.Name] = r.Out[0].Digest
+			} else {
+				was[r.Iteration][r.Name] = r.Bits
+			}
+		}
+	}
+	return was
 }
 
 func agrees(r train.Result, was map[string]string) bool {

@@ -82,11 +82,11 @@ func (v verification) verify(ctx context.Context, asJSON bool, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	return report(out, cells, held, asJSON)
+	return conclude(out, cells, held, asJSON)
 }
 
-// report says whether all cells hold: as JSON, or in the line after the table.
-func report(out io.Writer, cells []verify.Cell, held string, asJSON bool) error {
+// conclude says whether all cells hold: as JSON, or in the line after the table.
+func conclude(out io.Writer, cells []verify.Cell, held string, asJSON bool) error {
 	var err error
 	ok := !slices.ContainsFunc(cells, func(c verify.Cell) bool { return !c.OK })
 	if asJSON {

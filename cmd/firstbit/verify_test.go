@@ -77,10 +77,10 @@ func TestVerifyReportsWhatDoesNotHold(t *testing.T) {
 	cells := []verify.Cell{{Name: "dp1", OK: true, Hash: "aa"}, {Name: "dp2", Hash: "bb", Why: &why}}
 	for _, asJSON := range []bool{false, true} {
 		var out strings.Builder
-		require.Equal(t, outcome(exitDifferent), report(&out, cells, "one hash for all layouts: cc", asJSON))
+		require.Equal(t, outcome(exitDifferent), conclude(&out, cells, "one hash for all layouts: cc", asJSON))
 		require.NotContains(t, out.String(), "one hash")
 		out.Reset()
-		require.NoError(t, report(&out, cells[:1], "one hash for all layouts: cc", asJSON))
+		require.NoError(t, conclude(&out, cells[:1], "one hash for all layouts: cc", asJSON))
 		require.Equal(t, !asJSON, strings.Contains(out.String(), "one hash for all layouts: cc"))
 	}
 	var out strings.Builder
