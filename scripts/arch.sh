@@ -41,6 +41,28 @@ same() { # same NAME WANT GOT
   fi
 }
 
+# beside NAME COMMAND…: the command runs with others of its kind, as many at once as there are processors, in a folder of its own, $own;
+# joined waits for all of them and shows what each said.
+names=()
+beside() {
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do sleep 0.2; done
+  own=$dir/own/$1
+  mkdir -p "$own"
+  names+=("$own")
+  (
+    "${@:2}"
+    [ "$status" -eq 0 ] && touch "$own/passed"
+  ) >"$own/said" 2>&1 &
+}
+joined() {
+  wait
+  for own in "${names[@]}"; do
+    cat "$own/said"
+    [ -f "$own/passed" ] || failed "FAILED: $(basename "$own")"
+  done
+  names=()
+}
+
 i=0
 for args in "--precision fp32" "--precision bf16 --recipe fast --schedule 7 --set micro=2 --set model.dropout=0.1 --set model.recompute=true" \
   "--precision fp64 --set model.moe.router=softmax_topk --set model.moe.latent=16 --set model.mtp.depths=2 --set model.mtp.repeated=true" \
@@ -79,37 +101,40 @@ elsewhere() { # elsewhere NAME RUN… : with $dir/NAME and $dir/NAME.test
   local name=$1
   shift
   echo "$name"
-  if (cd run && "$@" "$dir/$name.test" -test.run "$golden" -steps 2 >"$dir/out" 2>&1) && grep -q '^PASS' "$dir/out"; then
+  if (cd run && "$@" "$dir/$name.test" -test.run "$golden" -steps 2 >"$own/out" 2>&1) && grep -q '^PASS' "$own/out"; then
     echo "  same bits: the goldens"
   else
-    tail -20 "$dir/out"
+    tail -20 "$own/out"
     failed "DIFFERENT BITS: the goldens"
   fi
-  "$@" "$dir/$name" $small --steps 2 --trace "$dir/trace-$name" --level kernel >"$dir/got"
-  same "metrics" "$dir/small2" "$dir/got"
-  if diff -r -x host.json "$dir/small" "$dir/trace-$name" >"$dir/out"; then
+  "$@" "$dir/$name" $small --steps 2 --trace "$own/trace" --level kernel >"$own/got"
+  same "metrics" "$dir/small2" "$own/got"
+  if diff -r -x host.json "$dir/small" "$own/trace" >"$own/out"; then
     echo "  same bytes: a trace at kernel level"
   else
-    head -c 500 "$dir/out"
+    head -c 500 "$own/out"
     failed "DIFFERENT BYTES: a trace at kernel level"
   fi
-  "$@" "$dir/$name" $small --steps 4 --resume "$dir/saved/step000002" --save "$dir/saved-$name" >"$dir/got"
-  tail_of "$dir/got" >"$dir/got4"
-  same "a checkpoint continued here" "$dir/want4" "$dir/got4"
-  "$@" "$dir/$name" $small --steps 2 --save "$dir/from-$name" >/dev/null
-  "$dir/native" $small --steps 4 --resume "$dir/from-$name" >"$dir/got" 2>/dev/null
-  tail_of "$dir/got" >"$dir/got4"
-  same "a checkpoint of here continued natively" "$dir/want4" "$dir/got4"
+  "$@" "$dir/$name" $small --steps 4 --resume "$dir/saved/step000002" --save "$own/saved" >"$own/got"
+  tail_of "$own/got" >"$own/got4"
+  same "a checkpoint continued here" "$dir/want4" "$own/got4"
+  "$@" "$dir/$name" $small --steps 2 --save "$own/from" >/dev/null
+  "$dir/native" $small --steps 4 --resume "$own/from" >"$own/got" 2>/dev/null
+  tail_of "$own/got" >"$own/got4"
+  same "a checkpoint of here continued natively" "$dir/want4" "$own/got4"
 }
 
 for arch in $emulated; do
   GOARCH=$arch go build -o "$dir/$arch" ./cmd/firstbit
   GOARCH=$arch go test -c -o "$dir/$arch.test" ./run
-  elsewhere "$arch" "$(emulator "$arch")"
 done
 GOOS=js GOARCH=wasm go build -o "$dir/wasm" ./cmd/firstbit
 GOOS=js GOARCH=wasm go test -c -o "$dir/wasm.test" ./run
-elsewhere wasm node --stack-size=8192 "$(go env GOROOT)/lib/wasm/wasm_exec_node.js"
+for arch in $emulated; do
+  beside "$arch" elsewhere "$arch" "$(emulator "$arch")"
+done
+beside wasm elsewhere wasm node --stack-size=8192 "$(go env GOROOT)/lib/wasm/wasm_exec_node.js"
+joined
 
 # The checks above can fail: a run of another seed has another trace, and other bits after the checkpoint.
 "$dir/native" $small --seed 2 --steps 2 --trace "$dir/other" --level kernel >"$dir/got"
@@ -125,33 +150,28 @@ for arch in arm64 s390x; do
 done
 
 echo "firstbit fixtures"
-packs() { # packs NAME COMMAND…: the same packs as the first ones
-  local name=$1
-  "${@:2}" >/dev/null
-  if [ ! -d "$dir/first" ]; then
-    mv "$dir/packs" "$dir/first"
-  else
-    for pack in "$dir"/packs/*/; do
-      diff -r "$dir/first/$(basename "$pack")" "$pack"
-    done >"$dir/got" 2>&1 || true
-    if [ -s "$dir/got" ]; then
-      head -c 1000 "$dir/got"
-      failed "DIFFERENT BYTES: $name"
-    else
-      echo "  same bytes: $name, $(find "$dir/packs" -type f | wc -l) files"
-    fi
-  fi
-  rm -rf "$dir/packs"
-}
 # Emulation is slow: of each kind of number and of choice one.
 some=()
 for cause in dprob-atomics ring-permutation bit-flip topk-ties gpu-generation fma-contraction mx-double-quant scales-only loss-scale normaliser-local rng-omission; do
   some+=(--cause "$cause")
 done
-packs "GOMAXPROCS=1" env GOMAXPROCS=1 "$dir/native" fixtures "$dir/packs"
-packs "GOMAXPROCS=4" env GOMAXPROCS=4 "$dir/native" fixtures "$dir/packs"
-packs "arm64" "$(emulator arm64)" "$dir/arm64" fixtures "$dir/packs" "${some[@]}"
-if diff -rq "$dir/first/bit-flip/a" "$dir/first/bit-flip/b" >/dev/null; then
+beside arm64-packs "$(emulator arm64)" "$dir/arm64" fixtures "$dir/there" "${some[@]}"
+beside packs1 env GOMAXPROCS=1 "$dir/native" fixtures "$dir/packs1"
+beside packs4 env GOMAXPROCS=4 "$dir/native" fixtures "$dir/packs4"
+joined >"$dir/out"
+[ "$status" -eq 0 ] || tail -20 "$dir/out"
+for there in packs4 there; do
+  for pack in "$dir/$there"/*/; do
+    diff -r "$dir/packs1/$(basename "$pack")" "$pack"
+  done >"$dir/got" 2>&1 || true
+  if [ -s "$dir/got" ]; then
+    head -c 1000 "$dir/got"
+    failed "DIFFERENT BYTES: $there"
+  else
+    echo "  same bytes: $there, $(find "$dir/$there" -type f | wc -l) files"
+  fi
+done
+if diff -rq "$dir/packs1/bit-flip/a" "$dir/packs1/bit-flip/b" >/dev/null; then
   failed "the comparison cannot fail: two runs that differ are the same files"
 fi
 
