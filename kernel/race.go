@@ -80,12 +80,35 @@ type dealer struct {
 }
 
 func (d *dealer) run(lo, hi int) {
+	alone := runtime.GOMAXPROCS(0) == 1
 	for thread := lo; thread < hi; thread++ {
 		for task := d.take(thread); task >= 0; task = d.take(thread) {
 			d.do(thread, task)
+			if alone && coin() {
+				runtime.Gosched()
+			}
 		}
 		d.end(thread)
 	}
+}
+
+// coin is thrown where threads have one processor, which goes over to another only every 10 ms: a thread that gives way after a task, or
+// does not, ends its time slice anywhere. The runtime chooses at random among the cases of a select that are ready.
+func coin() bool {
+	select {
+	case <-heads:
+		return true
+	case <-tails:
+		return false
+	}
+}
+
+var heads, tails = closed(), closed()
+
+func closed() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
 }
 
 // take is the next task of a thread; −1: none is left.

@@ -33,6 +33,8 @@ type Config struct {
 	TileM        int     `json:"tile_m"`        // rows of a tile of the grouped product
 	TileN        int     `json:"tile_n"`        // columns of a tile
 	TileSub      int     `json:"tile_sub"`      // columns of a sub-tile
+
+	Unfused bool `json:"unfused,omitempty"` // the gradient of the experts' activation is a kernel of its own, not the epilogue of the product before it
 }
 
 // Validate reports the first field that cannot be.

@@ -50,6 +50,9 @@ var (
 		device.Width(runGroupedWeightSource[float32], runGroupedWeightSource[float64]))
 	weightedReLU2 = &device.Kernel{Name: "relu2.prob", In: device.Names("h prob"), Out: device.Names("a"),
 		Run: device.Width(runWeightedReLU2[float32], runWeightedReLU2[float64])}
+	weightedReLU2Backward = &device.Kernel{Name: "relu2.prob.bwd", In: device.Names("dy h prob"), Out: device.Names("dx dprob"),
+		Fixed: reduce.MustPlan("n:seq/fp32"), Sharded: "n",
+		Run: device.Width(runWeightedReLU2Backward[float32], runWeightedReLU2Backward[float64])}
 	// The grouped product whose epilogue also makes the gradient of the routing probability.
 	groupedDProbKernel = &device.Kernel{Name: "grouped_gemm", In: device.Names("dy w2 h prob offsets"),
 		Scalars: device.Names("tile_m tile_n tile_sub"), Out: device.Names("dx dprob"),
@@ -88,17 +91,42 @@ func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *de
 	// forward: y = a·W2
 	x.accumulate(dev, "w2.grad", "w2.dw", x.W2, x.a, dy)
 
-	// forward: a = p·relu²(h), h = x·W1; one kernel takes dy to dh and dprob.
+	// forward: a = p·relu²(h), h = x·W1
+	var dh *device.Tensor
+	if x.Unfused {
+		da := x.product(dev, "w2.dx", groupedNT, dy, x.W2, x.h.Format, x.h.Cols()) // (R,F)
+		dh, dprob = x.activationBackward(dev, da)
+	} else {
+		dh, dprob = x.fusedBackward(dev, dy)
+	}
+
+	x.accumulate(dev, "w1.grad", "w1.dw", x.W1, x.x, dh)
+	return x.product(dev, "w1.dx", groupedNT, dh, x.W1, x.sumFormat(), x.x.Cols()), dprob
+}
+
+// fusedBackward takes dy to dh and dprob in one kernel.
+func (x *Experts) fusedBackward(dev *device.Device, dy *device.Tensor) (dh, dprob *device.Tensor) {
 	c := x.readGradient(dev, dy)
 	c.ReadScalar("tile_m", float64(x.TileM))
 	c.ReadScalar("tile_n", float64(x.TileN))
 	c.ReadScalar("tile_sub", float64(x.TileSub))
-	dh := c.Write("dx", x.h.Format, x.h.Shape()...)
+	dh = c.Write("dx", x.h.Format, x.h.Shape()...)
 	dprob = c.Write("dprob", x.prob.Format, x.prob.Shape()...)
 	c.Do()
+	return dh, dprob
+}
 
-	x.accumulate(dev, "w1.grad", "w1.dw", x.W1, x.x, dh)
-	return x.product(dev, "w1.dx", groupedNT, dh, x.W1, x.sumFormat(), x.x.Cols()), dprob
+// activationBackward takes the gradient of the activation to dh and dprob.
+func (x *Experts) activationBackward(dev *device.Device, da *device.Tensor) (dh, dprob *device.Tensor) {
+	c := dev.Open("act.dx", weightedReLU2Backward)
+	c.Shards = max(x.parts, 1)
+	c.Read("dy", da)
+	c.Read("h", x.h)
+	c.Read("prob", x.prob)
+	dh = c.Write("dx", x.h.Format, x.h.Shape()...)
+	dprob = c.Write("dprob", x.prob.Format, x.prob.Shape()...)
+	c.Do()
+	return dh, dprob
 }
 
 // product is a grouped product whose output has n columns in format f.
@@ -233,6 +261,11 @@ func runWeightedReLU2[T libm.Float](c *device.Call) {
 	a := device.Out[T](c, "a")
 	nn.ReLU2(a, device.In[T](c, "h"))
 	mulRows(a, a, device.In[T](c, "prob"), c.Input("h").Cols())
+}
+
+func runWeightedReLU2Backward[T libm.Float](c *device.Call) {
+	f := c.Input("h").Cols()
+	reluProbBackward(device.Out[T](c, "dx"), device.Out[T](c, "dprob"), device.In[T](c, "dy"), device.In[T](c, "h"), device.In[T](c, "prob"), c.Fold("n", f))
 }
 
 func runGroupedDProb[T libm.Float](c *device.Call) {

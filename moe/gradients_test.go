@@ -87,6 +87,25 @@ func TestGroupedGradients(t *testing.T) {
 	check.Gradient(t, "dprob", p, forward, func(dy []float64) []float64 { _, _, _, g := backward(dy); return g })
 }
 
+// The activation's gradient as a kernel of its own.
+func TestUnfusedGradients(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	const rows, f = 5, 7
+	h, p, a := check.Normal(r, rows*f), check.Normal(r, rows), make([]float64, rows*f)
+	forward := func() []float64 {
+		nn.ReLU2(a, h)
+		mulRows(a, a, p, f)
+		return a
+	}
+	backward := func(da []float64) (dh, dp []float64) {
+		dh, dp = make([]float64, rows*f), make([]float64, rows)
+		reluProbBackward(dh, dp, da, h, p, inOrder(f))
+		return
+	}
+	check.Gradient(t, "dh", h, forward, func(da []float64) []float64 { g, _ := backward(da); return g })
+	check.Gradient(t, "dp", p, forward, func(da []float64) []float64 { _, g := backward(da); return g })
+}
+
 func TestPermuteGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	index := []int32{2, 0, 1, 2, 0, 1} // 3 tokens, 2 slots, 3 experts

@@ -107,3 +107,25 @@ func mulRows[T libm.Float](y, x, p []T, d int) {
 		scale(y[r*d:][:d], x[r*d:][:d], s)
 	}
 }
+
+// reluProbBackward is the gradient of a = p·relu²(h).
+//
+//	forward:  a[r,n] = p[r]·max(h[r,n],0)²
+//	dh[r,n] = da[r,n]·p[r]·2·max(h[r,n],0)
+//	dp[r]   = Σ_n max(h[r,n],0)²·da[r,n]
+//
+// Shapes:  da, h, dh (R,F), p, dp (R).
+// Reduces: the columns F, by f.
+func reluProbBackward[T libm.Float](dh, dp, da, h, p []T, f kernel.Fold) {
+	terms := kernel.Borrow[T](f.N)
+	defer kernel.GiveBack(terms)
+	for r, weight := range p {
+		hr, dar, dhr := h[r*f.N:][:f.N], da[r*f.N:][:f.N], dh[r*f.N:][:f.N]
+		for i, v := range hr {
+			v = max(v, 0)
+			(*terms)[i] = T(T(v*v) * dar[i])
+			dhr[i] = T(T(dar[i]*weight) * T(2*v))
+		}
+		dp[r] = kernel.Sum(f, *terms, 1)
+	}
+}

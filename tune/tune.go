@@ -136,7 +136,7 @@ type Tuner struct {
 	Seq      int            // tokens of a sequence, which the canonical recipe adds before others join
 	Doubts   func(Doubtful) // is told whatever a deterministic run must not have; nil: it may be anything
 
-	named map[*device.Call][]*Policy
+	named map[*device.Call][]use
 	plans map[sharded]reduce.Plan // of the canonical recipe
 	ships map[string]reduce.Plan  // of the library; nil: every kernel as its recipe has it
 	err   error
@@ -144,7 +144,7 @@ type Tuner struct {
 
 // Middleware sets the Plan in place before the Call goes on.
 func (t *Tuner) Middleware(next device.Runner) device.Runner {
-	t.named, t.plans, t.ships = map[*device.Call][]*Policy{}, map[sharded]reduce.Plan{}, library(t.Library)
+	t.named, t.plans, t.ships = map[*device.Call][]use{}, map[sharded]reduce.Plan{}, library(t.Library)
 	return func(c *device.Call) {
 		switch {
 		case t.Recipe == "fast" && !c.Kernel.Fast.Empty():
@@ -175,7 +175,8 @@ func (t *Tuner) apply(c *device.Call, recipe reduce.Plan) {
 		named = t.naming(c)
 		t.named[c] = named
 	}
-	for _, p := range named {
+	for i := range named {
+		p := &named[i]
 		if !p.Now(c) {
 			continue
 		}
@@ -194,8 +195,28 @@ func (t *Tuner) apply(c *device.Call, recipe reduce.Plan) {
 	}
 }
 
+// use is a policy with a Call that it names, and what it made last of which plan: the same again makes no new one.
+type use struct {
+	*Policy
+	from, to reduce.Plan
+}
+
+func (u *use) over(c *device.Call, recipe reduce.Plan) (reduce.Plan, error) {
+	if u.Choose != nil { // by what it likes
+		return u.Policy.over(c, recipe)
+	}
+	if u.from != c.Plan || u.to.Empty() {
+		to, err := u.Policy.over(c, recipe)
+		if err != nil {
+			return to, err
+		}
+		u.from, u.to = c.Plan, to
+	}
+	return u.to, nil
+}
+
 // naming are the policies that name a Call, those that go first before the others.
-func (t *Tuner) naming(c *device.Call) (named []*Policy) {
+func (t *Tuner) naming(c *device.Call) (named []use) {
 	for _, first := range []bool{true, false} {
 		for _, p := range t.Policies {
 			if p.first() != first || !p.InPhase(c.ID.Phase) || !p.OnRank(t.Rank, c.ID.At) || !c.Matches(p.Glob) {
@@ -208,7 +229,7 @@ func (t *Tuner) naming(c *device.Call) (named []*Policy) {
 				_, err := p.over(c, c.Plan)
 				t.misfit(c, err)
 			}
-			named = append(named, p)
+			named = append(named, use{Policy: p})
 		}
 	}
 	return named
