@@ -150,8 +150,22 @@ const scatterRows = 16
 // RaceScatter adds rows of d elements to those of dst that they belong to, as threads do it that share the rows: dst[to(i)] gets row(i),
 // of n in all; none where to is negative.
 func RaceScatter[T libm.Float](way Race, dst []T, d, n int, to func(i int) int, row func(i int) []T) {
-	if n == 0 || way == Atomic {
+	add := func(sum []T, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if at := to(i); at >= 0 {
+				sum := sum[at*d:][:d]
+				for j, v := range row(i)[:d] {
+					sum[j] += v
+				}
+			}
+		}
+	}
+	if small := n*d < raceLeast; small || way == Atomic {
 		Fill(dst, Negzero[T]())
+		if small {
+			add(dst, 0, n)
+			return
+		}
 		Deal(way, (n+scatterRows-1)/scatterRows, func(_, task int) {
 			for i := task * scatterRows; i < min((task+1)*scatterRows, n); i++ {
 				if at := to(i); at >= 0 {
@@ -165,13 +179,6 @@ func RaceScatter[T libm.Float](way Race, dst []T, d, n int, to func(i int) int, 
 		if fresh {
 			Fill(acc, Negzero[T]())
 		}
-		for i := s.Start; i < s.Start+s.Count; i++ {
-			if at := to(i); at >= 0 {
-				sum := acc[at*d:][:d]
-				for j, v := range row(i)[:d] {
-					sum[j] += v
-				}
-			}
-		}
+		add(acc, s.Start, s.Start+s.Count)
 	})
 }

@@ -51,7 +51,7 @@ func TestRacedDProb(t *testing.T) {
 
 // A combine on threads adds every slot of a token once.
 func TestCombineScatter(t *testing.T) {
-	const tokens, k, d = 40, 3, 5
+	const tokens, k, d = 400, 3, 15
 	r := rand.New(rand.NewPCG(13, 14))
 	x, inverse := check.Random(r, tokens*k*d), make([]int32, tokens*k)
 	for i, at := range r.Perm(tokens * k) {

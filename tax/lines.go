@@ -83,7 +83,7 @@ func (o Options) sides(calls []run.CallKind) (all [variants]run.Spec) {
 		if race == kernel.Atomic {
 			w.cuts = 4
 		}
-		all[v] = w.spec(o.nondeterministic(), calls)
+		all[v] = w.spec(o.Spec, calls)
 	}
 	all[unfused].Config.Model.MoE.Unfused = true
 	all[sequence].Config.Model.MoE.Aux, all[canonical].Config.Model.MoE.Aux = "sequence", "sequence"

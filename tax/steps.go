@@ -1,6 +1,7 @@
 package tax
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 	"time"
@@ -20,6 +21,9 @@ type steps struct {
 
 // errEnough ends a run that has taken all the steps that it is asked for.
 var errEnough = errors.New("tax: enough steps")
+
+// errOver is that of a run which is at its end before it has taken them.
+var errOver = errors.New("tax: the run has ended")
 
 // begin starts a run and returns when it has taken its first step, in which storage is made.
 func begin(s run.Spec) (*steps, error) {
@@ -43,7 +47,12 @@ func begin(s run.Spec) (*steps, error) {
 func (r *steps) step() (time.Duration, error) {
 	start := time.Now()
 	for range r.world {
-		r.turn <- struct{}{}
+		select {
+		case r.turn <- struct{}{}:
+		case err := <-r.over:
+			r.over <- err
+			return 0, cmp.Or(err, errOver)
+		}
 	}
 	err := r.wait()
 	return time.Since(start), err
@@ -56,7 +65,7 @@ func (r *steps) wait() error {
 		case <-r.ended:
 		case err := <-r.over:
 			r.over <- err
-			return err
+			return cmp.Or(err, errOver)
 		}
 	}
 	return nil

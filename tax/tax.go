@@ -70,8 +70,9 @@ const warmUp = 4
 // Measure measures the tax. Forms are tried on one thread too.
 func Measure(o Options) (*Result, error) {
 	o.Spec.Config.Steps = warmUp + 2*o.Pairs // more than any run takes; both sides have one learning rate
-	o.Spec.Deterministic = true
-	calls, err := run.Calls(o.Spec)
+	s := o.Spec
+	s.Deterministic = true // looked at in this run alone: to verify it in every step takes time
+	calls, err := run.Calls(s)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func Measure(o Options) (*Result, error) {
 		return nil, errors.New("tax: no way to train had other bits in another run: there is nothing to compare with")
 	}
 	r.Baseline = best.Name
-	took, err := o.interleave([]run.Spec{o.Spec, best.way.spec(o.nondeterministic(), calls)})
+	took, err := o.interleave([]run.Spec{o.Spec, best.way.spec(o.Spec, calls)})
 	if err != nil {
 		return nil, err
 	}
@@ -104,13 +105,6 @@ func (o Options) on(threads int) Options {
 	return o
 }
 
-// nondeterministic is what the other side trains: the same, and nothing is refused.
-func (o Options) nondeterministic() run.Spec {
-	s := o.Spec
-	s.Deterministic = false
-	return s
-}
-
 func (o Options) count() {
 	if o.Step != nil {
 		o.Step()
@@ -121,7 +115,7 @@ func (o Options) count() {
 func (o Options) forms(calls []run.CallKind) ([]Form, error) {
 	sides, forms := []run.Spec{o.Spec}, []Form{}
 	for _, w := range waysOf(calls) {
-		s := w.spec(o.nondeterministic(), calls)
+		s := w.spec(o.Spec, calls)
 		states, err := o.states(s)
 		if err != nil {
 			return nil, err

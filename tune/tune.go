@@ -136,7 +136,7 @@ type Tuner struct {
 	Seq      int            // tokens of a sequence, which the canonical recipe adds before others join
 	Doubts   func(Doubtful) // is told whatever a deterministic run must not have; nil: it may be anything
 
-	named map[*device.Call][]use
+	named map[*device.Call]*named
 	plans map[sharded]reduce.Plan // of the canonical recipe
 	ships map[string]reduce.Plan  // of the library; nil: every kernel as its recipe has it
 	err   error
@@ -144,7 +144,7 @@ type Tuner struct {
 
 // Middleware sets the Plan in place before the Call goes on.
 func (t *Tuner) Middleware(next device.Runner) device.Runner {
-	t.named, t.plans, t.ships = map[*device.Call][]use{}, map[sharded]reduce.Plan{}, library(t.Library)
+	t.named, t.plans, t.ships = map[*device.Call]*named{}, map[sharded]reduce.Plan{}, library(t.Library)
 	return func(c *device.Call) {
 		switch {
 		case t.Recipe == "fast" && !c.Kernel.Fast.Empty():
@@ -170,20 +170,20 @@ func (t *Tuner) Middleware(next device.Runner) device.Runner {
 }
 
 func (t *Tuner) apply(c *device.Call, recipe reduce.Plan) {
-	named, seen := t.named[c]
-	if !seen { // Calls are used again: match each once, and see what does not fit at the first step, whichever the policy's is
-		named = t.naming(c)
-		t.named[c] = named
+	n := t.named[c]
+	if n == nil { // Calls are used again: match each once, and see what does not fit at the first step, whichever the policy's is
+		n = &named{policies: t.naming(c)}
+		n.made = make([]made, len(n.policies))
+		t.named[c] = n
 	}
-	for i := range named {
-		p := &named[i]
+	for i, p := range n.policies {
 		if !p.Now(c) {
 			continue
 		}
 		if p.Calls++; !p.fits(c) {
 			continue
 		}
-		plan, err := p.over(c, recipe)
+		plan, err := n.made[i].over(p, c, recipe)
 		if err != nil {
 			t.misfit(c, err)
 			continue
@@ -195,28 +195,39 @@ func (t *Tuner) apply(c *device.Call, recipe reduce.Plan) {
 	}
 }
 
-// use is a policy with a Call that it names, and what it made last of which plan: the same again makes no new one.
-type use struct {
-	*Policy
-	from, to reduce.Plan
+// named are the policies that name a Call, and what each made last.
+type named struct {
+	policies []*Policy
+	made     []made
 }
 
-func (u *use) over(c *device.Call, recipe reduce.Plan) (reduce.Plan, error) {
-	if u.Choose != nil { // by what it likes
-		return u.Policy.over(c, recipe)
+// of are the policies that name a Call that has run.
+func (t *Tuner) of(c *device.Call) []*Policy {
+	if n := t.named[c]; n != nil {
+		return n.policies
 	}
-	if u.from != c.Plan || u.to.Empty() {
-		to, err := u.Policy.over(c, recipe)
+	return nil
+}
+
+// made is the plan that a policy without a Chooser made last, and of which: the same again makes no new one.
+type made struct{ from, to reduce.Plan }
+
+func (m *made) over(p *Policy, c *device.Call, recipe reduce.Plan) (reduce.Plan, error) {
+	if p.Choose != nil { // by what it likes
+		return p.over(c, recipe)
+	}
+	if m.from != c.Plan || m.to.Empty() {
+		to, err := p.over(c, recipe)
 		if err != nil {
 			return to, err
 		}
-		u.from, u.to = c.Plan, to
+		m.from, m.to = c.Plan, to
 	}
-	return u.to, nil
+	return m.to, nil
 }
 
 // naming are the policies that name a Call, those that go first before the others.
-func (t *Tuner) naming(c *device.Call) (named []use) {
+func (t *Tuner) naming(c *device.Call) (named []*Policy) {
 	for _, first := range []bool{true, false} {
 		for _, p := range t.Policies {
 			if p.first() != first || !p.InPhase(c.ID.Phase) || !p.OnRank(t.Rank, c.ID.At) || !c.Matches(p.Glob) {
@@ -229,7 +240,7 @@ func (t *Tuner) naming(c *device.Call) (named []use) {
 				_, err := p.over(c, c.Plan)
 				t.misfit(c, err)
 			}
-			named = append(named, use{Policy: p})
+			named = append(named, p)
 		}
 	}
 	return named

@@ -135,3 +135,24 @@ func TestMisfitsAreKnownAtOnce(t *testing.T) {
 	require.ErrorContains(t, tuner.Err(), `plan has no reduction "k"`)
 	require.Zero(t, tuner.Policies[0].Calls)
 }
+
+// A plan by hand that stays the same is made once a Call.
+func TestAWarmPolicyAllocatesNothing(t *testing.T) {
+	p, err := ParsePolicy("y sum:pairwise")
+	require.NoError(t, err)
+	k := &device.Kernel{Name: "k", Fixed: reduce.MustPlan("sum:seq/fp32"), Run: func(*device.Call) {}}
+	tuner := &Tuner{Recipe: "fixed", Policies: []*Policy{p}}
+	dev, step := device.New(device.Options{}, tuner.Middleware), 0
+	run := func() {
+		step++
+		dev.At(step, 0, device.Fwd)
+		dev.Open("y", k).Do()
+	}
+	run()
+	require.Equal(t, "sum:pairwise/fp32", dev.Ran(device.Fwd, "y").Plan.String())
+	require.Zero(t, testing.AllocsPerRun(50, run))
+	require.NotZero(t, testing.AllocsPerRun(50, func() {
+		tuner.named[dev.Ran(device.Fwd, "y")].made[0] = made{}
+		run()
+	}), "negative control")
+}

@@ -27,7 +27,7 @@ type Doubtful struct {
 
 // verify tells of everything that is in doubt about the plans by which a Call runs, at this step or another. base is what policies go over.
 func (t *Tuner) verify(c *device.Call, base reduce.Plan) {
-	policies := t.named[c]
+	policies := t.of(c)
 	for _, p := range policies {
 		switch {
 		case p.Choose == nil || !p.fits(c):
@@ -66,7 +66,7 @@ func racing(c *device.Call, policies []*Policy, base reduce.Plan, item string) (
 
 // OfRanks is the last policy that is for some ranks only and acts on a Call of this one; nil: none does.
 func (t *Tuner) OfRanks(c *device.Call) (last *Policy) {
-	for _, p := range t.named[c] {
+	for _, p := range t.of(c) {
 		if p.ofRanks() && p.Now(c) && p.fits(c) {
 			last = p
 		}

@@ -70,6 +70,8 @@ func takes(f *pflag.Flag) string {
 		return "true or false"
 	case "int":
 		return "a whole number"
+	case "float64":
+		return "a number"
 	case "uint64":
 		return "a whole number from 0 to 18446744073709551615"
 	}

@@ -31,7 +31,7 @@ func TestEveryFlagRefusesWhatItCannotTake(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const escape = "\x1b]0;x\a\u202e"
 	number := []string{"", "abc", "-1", "3.5", "1e3", "NaN", "99999999999999999999", "１", escape}
-	bad := map[string][]string{"bool": {"maybe", escape}, "int": number, "uint64": number, "string": {"", "NaN", "-1", "💥", "\xff", escape}, "stringArray": {"", "NaN", "-1", "💥", "\xff", escape}}
+	bad := map[string][]string{"bool": {"maybe", escape}, "int": number, "uint64": number, "float64": {"", "abc", "-1", "NaN", "Inf", "1e999", escape}, "string": {"", "NaN", "-1", "💥", "\xff", escape}, "stringArray": {"", "NaN", "-1", "💥", "\xff", escape}}
 	folders := []string{"trace", "save", "export"} // which may have any name
 	arguments := map[string][]string{"tree": {"seq"}, "orders": {"x"}, "reveal": {"matmul"}, "reproduce": {"clip-norm"}, "diff": {"a", "b"}, "fixtures": {"packs"}, "checkpoint": {"show", "x"}}
 	seen := 0
