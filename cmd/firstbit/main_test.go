@@ -104,7 +104,7 @@ func TestBadInput(t *testing.T) {
 		{"tax --steps 4", "--steps: tax takes the steps that --pairs needs"},
 		{"tax --layout tp=3", "must divide model.vocab"},
 		{"tax --plan nothing", "must be 'GLOB PLAN'"},
-		{"tax --plan *.norm.dw;rows:arrival", "arriv"},
+		{"tax --plan *.norm.dw;rows:arrival", "rule norm-atomics"},
 		{"train --data /nonexistent", "no such file"},
 		{"train --data " + binary, "is binary"},
 		{"train --data " + empty, "is empty"},
