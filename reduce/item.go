@@ -38,7 +38,7 @@ var items = []item{
 	{name: "cut", words: []string{"present", "all"}},                                   // what a sum over rows is cut by
 	{name: "fused", words: []string{"false", "true"}, class: Tie, where: "tie=native"}, // which kernel runs: each breaks ties its own way
 	{name: "grid"},
-	{name: "max", words: []string{"row", "tile"}}, // over what the largest exponent is taken
+	{name: "max", words: []string{"row", "tile"}},         // over what the largest exponent is taken
 	{name: "over", words: []string{"sequence", "tensor"}}, // what an amax is of
 	{name: "ring", class: Topology},
 	{name: "rule", words: []string{"up", "floor"}},     // of scales
