@@ -106,6 +106,14 @@ func (c *Call) Products(name string, n int, o lowp.Operands) kernel.Fold {
 	return f
 }
 
+// FoldRuns is Fold for sums of runs of the leaves, which follow one another: see reduce.Order.Over.
+func (c *Call) FoldRuns(name string, runs []reduce.Run) kernel.Fold {
+	r := c.Plan.Reduction(name)
+	r.Order = r.Order.Over(runs)
+	c.told(name, len(runs), 0)
+	return c.fold(name, r, len(runs))
+}
+
 // FoldAt is Fold for a place in a message: where an order depends on that, it is resolved. What arrives does so part by part.
 func (c *Call) FoldAt(name string, n int, at reduce.Context) kernel.Fold {
 	r := c.Plan.Reduction(name)

@@ -65,9 +65,9 @@ func (w *Weights) place(p *nn.Param) {
 	}
 	q.Shared = s
 	if p.Expert {
-		if l := r.Layout(); l.EP*l.ETP >= l.TP*l.CP { // tokens of several data ranks come to an expert
-			s.Sources = l.EP * l.ETP / (l.TP * l.CP)
-			s.Data, s.Rows = s.Data/s.Sources*s.Sources, r.Experts().Largest
+		s.Sources = r.Shares(p, true).Sources
+		if s.Data = s.Data / s.Sources * s.Sources; r.Experts().Size() > r.Micro().Size() {
+			s.Rows = r.Experts().Largest
 		}
 		s.Expert, s.Whole = r.EP().Index*p.W.Dim(0), r.ETP().Largest
 		return

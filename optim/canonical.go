@@ -5,6 +5,7 @@ import (
 
 	"firstbit/device"
 	"firstbit/nn"
+	"firstbit/parallel"
 )
 
 // Under the canonical recipe the bits of an update do not depend on the layout:
@@ -19,8 +20,8 @@ func uses(p *nn.Param) []*nn.Use { return p.Accumulator.(*nn.ByUse).Uses }
 // use is the gradients of one use of a bucket's parameters.
 type use struct {
 	label  string
-	totals []*device.Tensor // by parameter, over the microbatches; nil: it has no such use
-	grads  *device.Buffer   // the totals together, as they travel
+	totals []*device.Tensor // of a rank alone, by parameter, over the microbatches; nil: it has no such use
+	grads  *device.Buffer   // what others have a part of, together, as it travels
 }
 
 // collect joins what a rank has of the gradients of a use, and lays them where their parameters lie. What is summed in the gaps is never read.
@@ -33,6 +34,9 @@ func (a *AdamW) collect(dev *device.Device, b *Bucket, n int) (label string, gra
 		b.uses = append(b.uses, u)
 	}
 	u := b.uses[n]
+	if b.group.Size() > 1 {
+		return u.label, a.roots(dev, b, u, n)
+	}
 	u.totals = u.totals[:0]
 	for _, p := range b.Params {
 		var total *device.Tensor
@@ -41,21 +45,39 @@ func (a *AdamW) collect(dev *device.Device, b *Bucket, n int) (label string, gra
 		}
 		u.totals = append(u.totals, total)
 	}
-	if b.group.Size() == 1 {
-		return u.label, nil
+	return u.label, nil
+}
+
+// roots lays what the rank has of a use together: one sum, or, where its microbatches are no subtree, those of the largest that they have. A rank
+// that has fewer than another fills up with its last, which nobody reads.
+func (a *AdamW) roots(dev *device.Device, b *Bucket, u *use, n int) *device.Buffer {
+	micros := b.Params[0].Accumulator.(*nn.ByUse).Micros * a.shares(b.Params[0]).Sources
+	most := parallel.MostRoots(b.group.Size(), micros)
+	if u.grads == nil || u.grads.Whole.Len() != most*b.n {
+		u.grads = device.NewBuffer(b.Params[0].Grad.Format, most*b.n)
 	}
-	if u.grads == nil {
-		u.grads = device.NewBuffer(b.Params[0].Grad.Format, b.n)
+	u.grads.Clear()
+	if u.grads.Roots, u.grads.Micros = most, 0; most > 1 {
+		u.grads.Micros = micros
 	}
 	at := 0
-	u.grads.Clear()
-	for i, p := range b.Params {
-		if u.totals[i] != nil {
-			u.grads.Hold(at, p.Name, u.totals[i])
+	for _, p := range b.Params {
+		if n < len(uses(p)) {
+			roots := nn.Roots(dev, u.label+"."+p.Name, uses(p)[n])
+			if len(roots) > most {
+				panic("optim: a use has other microbatches than its share of the step")
+			}
+			for i := range most {
+				name := p.Name
+				if i > 0 {
+					name += ".root" + strconv.Itoa(i)
+				}
+				u.grads.Hold(i*b.n+at, name, roots[min(i, len(roots)-1)])
+			}
 		}
 		at += p.Grad.Len()
 	}
-	return u.label, u.grads
+	return u.grads
 }
 
 // landUse adds the sum of a use, of this rank's shard, to those of the uses before. nil: nobody else has a part of it, so the segments are the

@@ -15,8 +15,8 @@ import (
 var (
 	allReduce        = adding(device.Kernel{Name: "all_reduce", In: device.Names("x"), Scalars: device.Names("ranks nodes")}, false)
 	allReduceByToken = adding(device.Kernel{Name: "all_reduce", ByToken: true, In: device.Names("x"), Scalars: device.Names("ranks nodes")}, false)
-	reduceScatter    = adding(device.Kernel{Name: "reduce_scatter", In: device.Names("*"), Scalars: device.Names("ranks nodes")}, false)
-	reduceBucket     = adding(device.Kernel{Name: "all_reduce", In: device.Names("*"), Scalars: device.Names("ranks nodes")}, false) // whose parts have names
+	reduceScatter    = adding(device.Kernel{Name: "reduce_scatter", In: device.Names("*"), Scalars: device.Names("ranks nodes micros?")}, false)
+	reduceBucket     = adding(device.Kernel{Name: "all_reduce", In: device.Names("*"), Scalars: device.Names("ranks nodes micros?")}, false) // whose parts have names
 	// Partial sums come wider than their sum is kept: by the fixed recipe they are rounded once, where all have met, by the fast one at each hop.
 	scatterPartial = adding(device.Kernel{Name: "reduce_scatter", ByToken: true, In: device.Names("x"), Scalars: device.Names("ranks nodes outer")}, true)
 	allGather      = &device.Kernel{Name: "all_gather", In: device.Names("*"), Scalars: device.Names("ranks nodes n"), Out: device.Names("*")}
@@ -129,7 +129,7 @@ func (m Member) ReduceScatter(dev *device.Device, label string, x *device.Buffer
 }
 
 func (m Member) reduceScatter(dev *device.Device, label string, x *device.Buffer) *device.Call {
-	lo, hi := Shard(x.Whole.Len(), m.Size(), m.Index)
+	lo, hi := Shard(x.Len(), m.Size(), m.Index)
 	return m.reduceParts(dev, label, reduceScatter, x, hi-lo, func(calls []*device.Call) { m.add(calls, 1) })
 }
 
@@ -148,7 +148,7 @@ func (m Member) AllReduceParts(dev *device.Device, label string, x *device.Buffe
 }
 
 func (m Member) allReduceParts(dev *device.Device, label string, x *device.Buffer) *device.Call {
-	return m.reduceParts(dev, label, reduceBucket, x, x.Whole.Len(), func(calls []*device.Call) {
+	return m.reduceParts(dev, label, reduceBucket, x, x.Len(), func(calls []*device.Call) {
 		m.add(calls, 0)
 		hand(calls, 0)
 	})
@@ -159,6 +159,9 @@ func (m Member) reduceParts(dev *device.Device, label string, k adder, x *device
 	c := m.open(dev, label, k[x.Whole.Format])
 	for _, part := range x.Tensors {
 		c.Read(part.Name, part.Tensor)
+	}
+	if x.Micros > 0 {
+		c.ReadScalar("micros", float64(x.Micros))
 	}
 	c.Whole = x.Whole
 	c.Write("y", x.Whole.Format, n)
@@ -259,9 +262,16 @@ func brought(c *device.Call) *device.Tensor {
 }
 
 func addAll[T libm.Float](calls []*device.Call, m Member, outer int) {
-	in := make([][]T, len(calls))
+	runs, in := rootsOf(calls[0], len(calls)), make([][]T, 0, len(calls))
 	for i, c := range calls {
-		in[i] = device.Data[T](brought(c))
+		x := device.Data[T](brought(c))
+		if runs == nil {
+			in = append(in, x)
+			continue
+		}
+		for j := range runs.of[i] {
+			in = append(in, x[j*len(x)/runs.most:][:len(x)/runs.most])
+		}
 	}
 	parts := m.partsOf(calls[0], outer)
 	pieces := make([]kernel.Piece[T], len(parts))

@@ -20,6 +20,7 @@ type part struct {
 type message struct {
 	outer    int // blocks of which each member has a shard; 0: the first has all
 	elements int
+	roots    int // sums that all members bring together
 	plan     string
 }
 
@@ -29,12 +30,15 @@ const maxMessages = 256
 // partsOf cuts the message of a collective that adds. At thousands of ranks a ring has as many orders, so a group keeps the parts of
 // every message. Only who does the work of a meeting comes here, and a group has one at a time.
 func (g *Group) partsOf(lead *device.Call, outer int) []part {
-	m := message{outer, brought(lead).Len(), lead.Plan.String()}
+	m, runs := message{outer, brought(lead).Len(), g.Size(), lead.Plan.String()}, []reduce.Run(nil)
+	if r := rootsOf(lead, g.Size()); r != nil {
+		m.elements, m.roots, runs = m.elements/r.most, len(r.all), r.all
+	}
 	if parts, ok := g.messages[m]; ok {
 		return parts
 	}
 	parts := g.cut(m, lead.Plan)
-	g.fold(parts, outer > 0, lead)
+	g.fold(parts, outer > 0, lead, m.roots, runs)
 	if !lead.Plan.Order("ranks").Arrives() {
 		if g.messages == nil || len(g.messages) == maxMessages {
 			g.messages = map[message][]part{}
@@ -96,9 +100,9 @@ func cutShards(cut kernel.Partition, outer int) []part {
 	return parts
 }
 
-// fold finds the order over the ranks of every part. Parts of one channel, or of several, may share it.
-func (g *Group) fold(parts []part, scatter bool, lead *device.Call) {
-	n, channels := g.Size(), lead.Plan.Int("channels")
+// fold finds the order over what the ranks bring of every part: n sums, of these runs of microbatches, or, nil, one a rank. Parts of one channel, or of several, may share it.
+func (g *Group) fold(parts []part, scatter bool, lead *device.Call, n int, runs []reduce.Run) {
+	channels := lead.Plan.Int("channels")
 	rings := map[int]*ring{}
 	share := func(part) (channel, which int) { return 0, 0 }
 	switch lead.Plan.Order("ranks").Kind() {
@@ -135,7 +139,9 @@ func (g *Group) fold(parts []part, scatter bool, lead *device.Call) {
 			if r := rings[channel]; r != nil {
 				at.Ring = r.ranks
 			}
-			f = switched(lead, lead.FoldAt("ranks", n, at))
+			if f = switched(lead, lead.FoldAt("ranks", n, at)); runs != nil && lead.Plan.Order("ranks").Kind() == "pairwise" {
+				f = lead.FoldRuns("ranks", runs)
+			}
 			folds[sharers{channel, which}] = f
 		}
 		parts[i].fold = f

@@ -8,10 +8,12 @@ import "firstbit/nn"
 // microbatches meet, since Σ over microbatches of Σ over ranks is not the reverse: that is all that this recipe asks of a weight, beside
 // keeping its uses apart (nn.ByUse).
 type Shares struct {
-	Micro  Member // over a microbatch's gradients, before microbatches meet
-	Step   Member // over those of a step, each rank keeping a shard
-	Same   Member // then over the ranks that have the same shard
-	Counts bool   // the rank's shard enters the norm: of ranks that have the same elements, one counts them
+	Micro Member // over a microbatch's gradients, before microbatches meet
+	Step  Member // over those of a step, each rank keeping a shard
+	Same  Member // then over the ranks that have the same shard
+	// Sources is of how many data ranks each rank of Step has the tokens' gradients: several where tokens of several come to an expert.
+	Sources int
+	Counts  bool // the rank's shard enters the norm: of ranks that have the same elements, one counts them
 }
 
 // Shares says which ranks have a share of a weight's gradient.
@@ -27,12 +29,12 @@ type Shares struct {
 // Ranks with the same experts and other microbatches are dp where a microbatch spreads over more ranks than the experts do. What both ends of
 // a pipeline have the first stage counts.
 func (r Rank) Shares(p *nn.Param, canonical bool) Shares {
-	s := Shares{Step: r.Data()}
+	s := Shares{Step: r.Data(), Sources: 1}
 	switch {
 	case p.Expert && canonical:
 		s.Micro, s.Step = r.Siblings(), r.DP()
 		if l := r.Layout(); l.EP*l.ETP >= l.TP*l.CP {
-			s.Step = r.EDP()
+			s.Step, s.Sources = r.EDP(), l.EP*l.ETP/(l.TP*l.CP)
 		}
 	case p.Expert:
 		s.Step = r.EDP()

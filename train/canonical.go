@@ -12,7 +12,7 @@ import (
 
 // CheckCanonical says why a run cannot have bits that do not depend on its layout; nil: it has.
 //
-// Batches and sequences are powers of two because shares of a mean are then exact, and shards of a batch whole subtrees.
+// Microbatches and sequences are powers of two because shares of a mean are then exact, and a microbatch a whole subtree.
 func (c Config) CheckCanonical(l parallel.Layout) error {
 	l = l.Full()
 	bad := func(field, value, must, why string) error {
@@ -23,18 +23,14 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 	switch {
 	case c.Precision == "fp64":
 		return bad("precision", c.Precision, "one of up to 32 bits", "sums of squares are exact in float64 only for fp32")
-	case !powerOfTwo(l.DP):
-		return bad("layout dp", number(l.DP), "a power of two", "a rank's sequences must be a whole subtree")
 	case !powerOfTwo(share) || share > device.Segments:
 		return bad("layout tp·cp", number(share), fmt.Sprintf("a power of two up to %d", device.Segments), "a sequence is added in so many parts")
 	case l.ETP > 1:
 		return bad("layout etp", number(l.ETP), "1", "the gradient of a routing probability is added over tiles of an expert's hidden width")
 	case share%l.EP != 0 && l.EP%share != 0:
 		return bad("layout ep", number(l.EP), fmt.Sprintf("a divisor or a multiple of tp·cp (%d)", share), "experts must see whole microbatches, or equal parts of one")
-	case !powerOfTwo(c.Micro):
-		return bad("micro", number(c.Micro), "a power of two", "the microbatches of a rank must be a whole subtree")
 	case !powerOfTwo(c.Batch):
-		return bad("batch", number(c.Batch), "a power of two", "the sequences of a rank must be a whole subtree")
+		return bad("batch", number(c.Batch), "a power of two", "the sequences of a microbatch must be a whole subtree, and a mean over them must divide exactly")
 	case l.CP > 1 && c.Batch > 1:
 		return bad("batch", number(c.Batch), "1 with cp", "tokens are added sequence after sequence, and a rank has a part of each")
 	case !powerOfTwo(c.Seq):
@@ -44,7 +40,7 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 	case c.normaliser() == model.ByMicrobatch:
 		return bad("calculate_per_token_loss", "false", "true where documents count", "the mean over the labels of a microbatch is not the sum of its parts' means")
 	case c.partial():
-		return bad("epoch_end", c.EpochEnd, "continue", "the microbatches of a rank must be a whole subtree, in an epoch's last step too")
+		return bad("epoch_end", c.EpochEnd, "continue", "which samples of an epoch are left out depends on the layout")
 	case c.Model.Dropout > 0 && !c.indexed(true):
 		return bad("streams", c.Streams, "indexed", "for model.dropout a rank would draw from a stream of its own")
 	}

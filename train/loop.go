@@ -18,9 +18,10 @@ type Trainer struct {
 	Model  *model.Model // of the first piece
 	Optim  *optim.AdamW
 
-	dev     *device.Device
-	rank    parallel.Rank
-	weights *model.Weights
+	dev       *device.Device
+	rank      parallel.Rank
+	canonical bool
+	weights   *model.Weights
 	feed
 	pipe
 	losses   losses
@@ -59,7 +60,7 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	if c.indexed(canonical) {
 		w.Index(c.Seed)
 	}
-	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, weights: w, feed: feed{sampler: sampler, batches: map[laneOfPiece]*batch{}, window: c.Micro}}
+	t := &Trainer{Config: c, Corpus: corpus, dev: dev, rank: rank, canonical: canonical, weights: w, feed: feed{sampler: sampler, batches: map[laneOfPiece]*batch{}, window: c.Micro}}
 	if err := t.checkEpoch(); err != nil {
 		return nil, err
 	}
@@ -75,8 +76,12 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 	}
 	t.Model = t.pieces[0].lanes[0]
 	for _, p := range w.Params() {
-		if o, ok := p.Accumulator.(*nn.InOrder); ok {
+		switch o := p.Accumulator.(type) {
+		case *nn.InOrder:
 			o.Steady = c.Micro == 1 || !c.partial() // every step has as many microbatches
+		case *nn.ByUse:
+			share := rank.Shares(p, canonical)
+			o.Micros, o.First = c.Micro, share.Step.Index*share.Sources*c.Micro
 		}
 	}
 	t.schedule = optim.NewSchedule(c.Optim, c.Steps)

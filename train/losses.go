@@ -8,6 +8,7 @@ import (
 	"firstbit/libm"
 	"firstbit/model"
 	"firstbit/nn"
+	"firstbit/parallel"
 	"firstbit/reduce"
 )
 
@@ -112,14 +113,13 @@ func clearLosses(x *device.Tensor) {
 // sum makes each loss that of all microbatches and ranks, before layers and depths meet and weights enter: as with
 // gradients, what is added over ranks is added by itself. Ranks that share a microbatch have the same.
 func (t *Trainer) sumLosses(dev *device.Device) []*device.Tensor {
-	c := dev.Open("losses", meetLosses)
-	for _, micro := range t.losses.order {
-		c.Read("losses", t.losses.kept[micro])
-	}
 	n, _, _ := t.slots()
-	all := c.Write("losses", t.losses.kept[t.losses.order[0]].Format, n)
-	c.Do()
-	all = t.rank.DP().AllReduce(dev, "losses.sum", all)
+	var all *device.Tensor
+	if dp, kept := t.rank.DP(), t.losses.order; t.canonical && dp.Size() > 1 && parallel.MostRoots(dp.Size(), len(kept)) > 1 {
+		all = t.sumRoots(dev, dp, n)
+	} else {
+		all = dp.AllReduce(dev, "losses.sum", t.joinLosses(dev, "losses", kept))
+	}
 	all = t.rank.PP().AllReduce(dev, "losses.stages", all) // every other stage's are absent
 	if all != t.losses.all {
 		t.losses.all, t.losses.parts = all, nil
@@ -131,6 +131,39 @@ func (t *Trainer) sumLosses(dev *device.Device) []*device.Tensor {
 		p.From = all.From
 	}
 	return t.losses.parts
+}
+
+// joinLosses are the losses of some microbatches.
+func (t *Trainer) joinLosses(dev *device.Device, label string, of []int) *device.Tensor {
+	c := dev.Open(label, meetLosses)
+	for _, micro := range of {
+		c.Read("losses", t.losses.kept[micro])
+	}
+	all := c.Write("losses", t.losses.kept[of[0]].Format, t.losses.kept[of[0]].Len())
+	c.Do()
+	return all
+}
+
+// sumRoots adds losses over data ranks whose microbatches are no subtree of the step's: each brings those of the largest that they have.
+func (t *Trainer) sumRoots(dev *device.Device, dp parallel.Member, n int) *device.Tensor {
+	micros := len(t.losses.order)
+	most := parallel.MostRoots(dp.Size(), micros)
+	all := device.NewBuffer(t.losses.kept[0].Format, most*n)
+	all.Roots, all.Micros = most, micros
+	roots := reduce.Roots(dp.Index*micros, (dp.Index+1)*micros)
+	var sum *device.Tensor
+	for i := range most {
+		name := "losses"
+		if i > 0 {
+			name += ".root" + strconv.Itoa(i)
+		}
+		if i < len(roots) {
+			lo := roots[i].Lo - dp.Index*micros
+			sum = t.joinLosses(dev, name, t.losses.order[lo:lo+roots[i].N])
+		}
+		all.Hold(i*n, name, sum)
+	}
+	return dp.AllReduceParts(dev, "losses.sum", all)
 }
 
 func runMeetLosses[T libm.Float](c *device.Call) {
