@@ -239,6 +239,12 @@ func (c *Call) Arrival(name string, n int) []int {
 	return order
 }
 
+// Reschedule has what follows on the Call's rank arrive by another Schedule, and returns the one that was.
+func (c *Call) Reschedule(s Schedule) (was Schedule) {
+	was, c.dev.schedule = c.dev.schedule, s
+	return was
+}
+
 // Order is the concrete order of the named reduction over n leaves.
 func (c *Call) Order(name string, n int) reduce.Order {
 	o := c.Plan.Order(name)

@@ -183,6 +183,7 @@ func runNormalize[T libm.Float](c *device.Call) {
 	p, s := device.Out[T](c, "prob"), device.In[T](c, "chosen")
 	scaling := T(c.Scalar("scaling"))
 	if c.Scalar("normalized") == 0 {
+		clear(device.Out[T](c, "sum")) // which nobody reads
 		scale(p, s, scaling)
 		return
 	}

@@ -124,6 +124,20 @@ func recipes() verification {
 	}
 }
 
+func kernels() verification {
+	return verification{
+		name: "kernels",
+		long: "Each kernel writes the same bytes on fixed inputs, forward and backward: under other schedules, by other numbers of threads, and with\n" +
+			"operands that lie elsewhere in memory. The last cell is a kernel that adds by arrival, and must be seen to differ.",
+		example: "  firstbit verify kernels\n  firstbit verify kernels --json",
+		steps:   verify.KernelCells,
+		run: func(_ context.Context, cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
+			cells, err := verify.Kernels(cell, step)
+			return cells, "every kernel has the same bytes, however it is run; one that adds by arrival has not", err
+		},
+	}
+}
+
 func modules() verification {
 	return overMatrix("modules",
 		"Every layout repeats its bits, by the recipe fixed: it has them under two schedules, and one of each pattern in another process; losses and\n"+

@@ -26,12 +26,12 @@ type verification struct {
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "verify GUARANTEE",
-		Short:   "Prove a guarantee by running it: repeat, resume, layouts, recipe, modules",
+		Short:   "Prove a guarantee by running it: repeat, resume, layouts, recipe, kernels, modules",
 		Example: "  firstbit verify repeat --preset pico --layout dp=64 --steps 20\n  firstbit verify layouts --layout tp=2,pp=2\n  firstbit verify resume --json",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() }, // of what has no name: see Args
 	}
 	var names []string
-	for _, v := range []verification{repeats(), resumes(), layouts(), recipes(), modules()} {
+	for _, v := range []verification{repeats(), resumes(), layouts(), recipes(), kernels(), modules()} {
 		c.AddCommand(v.command())
 		names = append(names, v.name)
 	}
