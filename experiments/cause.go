@@ -264,3 +264,33 @@ func (c *Cause) configured(set []string) train.Config {
 	}
 	return config
 }
+
+// Flags are those of train that make the runs of the broken pair, or of the cured one, besides configuration and layout: each flag
+// followed by its value.
+func (c *Cause) Flags(cured bool) (pair [2][]string) {
+	setting := c.broken
+	if cured {
+		setting = c.cured
+	}
+	for side := range pair {
+		spec := c.spec(setting, side)
+		flags := []string{"--schedule", fmt.Sprint(c.vary[side].schedule)}
+		add := func(name string, values ...string) {
+			for _, v := range values {
+				if v != "" {
+					flags = append(flags, name, v)
+				}
+			}
+		}
+		add("--library", spec.Library)
+		add("--recipe", setting.recipe)
+		add("--plan", spec.Plans...)
+		add("--inject", spec.Faults...)
+		if setting.source {
+			add("--set", c.vary[side].set...)
+		}
+		add("--set", setting.set...)
+		pair[side] = flags
+	}
+	return pair
+}

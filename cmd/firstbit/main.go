@@ -93,7 +93,7 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(listCommand(), reproduceCommand(), trainCommand(), diffCommand(), localizeCommand(), extractCommand(), treeCommand(), revealCommand(), fixturesCommand(), verifyCommand(),
 		checkpointCommand(), versionCommand())
-	root.AddCommand(swarmCommand(), spreadCommand(), routeCommand(), reportCommand(), scoreCommand(), ordersCommand(), taxCommand())
+	root.AddCommand(swarmCommand(), spreadCommand(), routeCommand(), reportCommand(), scoreCommand(), ordersCommand(), taxCommand(), recipeCommand())
 	return root
 }
 
