@@ -27,11 +27,23 @@ type Beyond struct {
 
 // Kinds of causes, by what decides them.
 const (
-	byRecipe = ""         // the recipe's arguments and environment
-	defect   = "defect"   // a release of some software has it, or has it not
-	change   = "change"   // something else than the recipe differs between the runs: a machine, a release, a layout
-	observer = "observer" // what is wrong is what looks at the runs
+	byRecipe = "" // the recipe's arguments and environment
+	defect   = "defect"
+	change   = "change"
+	observer = "observer"
 )
+
+// Kind is a kind of causes that no argument decides.
+type Kind struct{ Name, Is string }
+
+// Kinds lists those kinds.
+func Kinds() []Kind {
+	return []Kind{
+		{change, "another machine, release, layout or kernel on one side"},
+		{defect, "some release of some software has it"},
+		{observer, "what looks at the runs is wrong"},
+	}
+}
 
 // trait is something that a recipe has or lacks, and the arguments and variables that decide it.
 type trait struct {
@@ -58,9 +70,9 @@ var traits = []trait{
 		v, _ := r.variable("NCCL_NVLS_ENABLE")
 		return algo == "" && v != "0" || strings.HasPrefix(algo, "NVLS")
 	}, []string{"NCCL_ALGO", "NCCL_NVLS_ENABLE"}},
-	{"ranks", func(r *Recipe) bool { return r.world != 1 || r.tp*r.pp*r.cp > 1 }, []string{"--tensor-model-parallel-size", "--pipeline-model-parallel-size", "--context-parallel-size", "--expert-model-parallel-size", "--use-distributed-optimizer"}},
+	{"ranks", func(r *Recipe) bool { return r.world != 1 || r.tp*r.pp*r.cp > 1 }, []string{launch, "--tensor-model-parallel-size", "--pipeline-model-parallel-size", "--context-parallel-size"}},
 	{"replicated", func(r *Recipe) bool { return !r.distributed && r.world != 1 }, []string{"--use-distributed-optimizer"}},
-	{"norm-over-ranks", func(r *Recipe) bool { return r.distributed || r.tp*r.pp > 2 }, []string{"--use-distributed-optimizer", "--tensor-model-parallel-size"}},
+	{"norm-over-ranks", func(r *Recipe) bool { return r.distributed || r.tp*r.pp > 2 }, []string{"--use-distributed-optimizer", "--tensor-model-parallel-size", "--pipeline-model-parallel-size"}},
 	{"mamba", func(r *Recipe) bool { return strings.Contains(r.main(), "M") }, []string{"--hybrid-layer-pattern", "--hybrid-override-pattern"}},
 	{"scan-free", func(r *Recipe) bool { return !strings.HasPrefix(r.effective("MAMBA_DETERMINISTIC", "1"), "1") }, []string{"MAMBA_DETERMINISTIC"}},
 	{"conv-free", func(r *Recipe) bool { return !strings.HasPrefix(r.effective("CAUSAL_CONV1D_DETERMINISTIC", "1"), "1") }, []string{"CAUSAL_CONV1D_DETERMINISTIC"}},
@@ -191,6 +203,23 @@ var rows = []row{
 	{cause: "printed-loss", kind: observer, why: "a loss printed to six decimals"},
 	{cause: "probe-sync", kind: observer, when: "ranks", why: "a tracer that orders ranks"},
 	{cause: "probe-effect", kind: observer, when: "random", why: "a tracer that draws"},
+}
+
+// Predicate is when a recipe is exposed to a cause.
+type Predicate struct {
+	Cause, When string // words that must all hold, !word that must not, word|word of which one must
+	Why         string
+	FromRanks   int
+}
+
+// Predicates lists them for the causes that a recipe decides.
+func Predicates() (list []Predicate) {
+	for _, x := range rows {
+		if x.kind == byRecipe {
+			list = append(list, Predicate{x.cause, x.when, x.why, x.from})
+		}
+	}
+	return list
 }
 
 // holds evaluates a predicate, and cites what decided it.

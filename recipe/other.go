@@ -25,10 +25,29 @@ func fromYAML(text []byte) (*Recipe, error) {
 		return nil, errors.New("MODEL_ARGS: must be a mapping of arguments such as --num-layers: 12")
 	}
 	r := &Recipe{whole: true}
-	for i := 0; i+1 < len(file.Args.Content); i += 2 {
-		name, value := file.Args.Content[i].Value, file.Args.Content[i+1]
+	if err := r.fromMapping(file.Args.Content); err != nil {
+		return nil, err
+	}
+	for i := 0; i+1 < len(file.Env.Content); i += 2 {
+		if name := file.Env.Content[i].Value; known(name) {
+			r.Env = set(r.Env, name, file.Env.Content[i+1].Value)
+		}
+	}
+	return r, nil
+}
+
+// fromMapping adds the arguments of a mapping, keys and values in turn.
+func (r *Recipe) fromMapping(content []*yaml.Node) error {
+	for i := 0; i+1 < len(content); i += 2 {
+		name, value := content[i].Value, content[i+1]
+		if name == "<<" && value.Alias != nil && value.Alias.Kind == yaml.MappingNode && content[i].Tag == "!!merge" {
+			if err := r.fromMapping(scalars(value.Alias.Content)); err != nil {
+				return err
+			}
+			continue
+		}
 		if !strings.HasPrefix(name, "--") {
-			return nil, fmt.Errorf("MODEL_ARGS, line %d: %q: must begin with --", file.Args.Content[i].Line, name)
+			return fmt.Errorf("MODEL_ARGS, line %d: %q: must begin with --", content[i].Line, name)
 		}
 		if value.Tag == "!!bool" && value.Value == "false" || value.Tag == "!!null" {
 			continue
@@ -36,7 +55,7 @@ func fromYAML(text []byte) (*Recipe, error) {
 		words := []string{name}
 		switch {
 		case value.Kind != yaml.ScalarNode && value.Kind != yaml.SequenceNode:
-			return nil, fmt.Errorf("MODEL_ARGS, line %d: %s: must have a value", value.Line, name)
+			return fmt.Errorf("MODEL_ARGS, line %d: %s: must have a value", value.Line, name)
 		case value.Kind == yaml.SequenceNode:
 			for _, v := range value.Content {
 				words = append(words, v.Value)
@@ -46,12 +65,17 @@ func fromYAML(text []byte) (*Recipe, error) {
 		}
 		r.add(words)
 	}
-	for i := 0; i+1 < len(file.Env.Content); i += 2 {
-		if name := file.Env.Content[i].Value; known(name) {
-			r.Env = set(r.Env, name, file.Env.Content[i+1].Value)
+	return nil
+}
+
+// scalars are the pairs of a mapping that merge no other: a merge within a merge could go round.
+func scalars(content []*yaml.Node) (pairs []*yaml.Node) {
+	for i := 0; i+1 < len(content); i += 2 {
+		if content[i].Tag != "!!merge" {
+			pairs = append(pairs, content[i], content[i+1])
 		}
 	}
-	return r, nil
+	return pairs
 }
 
 // hfNames are fields of config.json for Megatron's arguments, of all the model types that have them; several name one argument.

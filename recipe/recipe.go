@@ -194,12 +194,19 @@ func (r *Recipe) variable(name string) (value string, ok bool) {
 	return "", false
 }
 
+// launch stands for the number of ranks, which the launcher says.
+const launch = "--nproc-per-node"
+
 // because cites what decides something: arguments and variables that are given, or else says that the first of them is not.
 func (r *Recipe) because(names ...string) string {
 	var cited []string
 	for _, name := range names {
 		if a := r.find(name); a != nil {
-			cited = append(cited, a.String())
+			if len(names) == 1 || !slices.Equal(a.Values, []string{"1"}) { // an axis of one rank
+				cited = append(cited, a.String())
+			}
+		} else if name == launch && r.world > 0 {
+			cited = append(cited, fmt.Sprintf("%d ranks", r.world))
 		} else if v, ok := r.variable(name); ok {
 			cited = append(cited, name+"="+v)
 		}

@@ -4,20 +4,23 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"firstbit/run"
 )
 
-// Rejected is what deterministic mode refuses.
+// Rejected is an argument or variable that deterministic mode refuses, and the rule of train --deterministic that is about the same.
 type Rejected struct {
 	Argument string `json:"argument"`
+	Rule     string `json:"rule"`
 	Why      string `json:"why"`
 	Set      string `json:"set"`
 }
 
-// rule is one of deterministic mode's.
+// rule is one of deterministic mode's, on the reference's side.
 type rule struct {
 	name string // of an argument or variable
 	bad  func(r *Recipe, value string) bool
-	why  string
+	of   string // the rule of run.Rules that is about the same, which says why
 	set  string
 }
 
@@ -34,18 +37,19 @@ func outside(allowed ...string) func(*Recipe, string) bool {
 	}
 }
 
-func off(_ *Recipe, value string) bool { return value != "" && value[0] != '1' }
+func off(_ *Recipe, value string) bool { return value[0] != '1' }
 
-// rules are those of the reference's --deterministic-mode, and of its own catalog of operations.
+// rules are those of Megatron-LM's --deterministic-mode, and the fused load-balancing loss, whose atomics it does not look at.
+// Source: docs/user-guide/deterministic-training.md of Megatron-LM; its #6254.
 var rules = []rule{
-	{"--cross-entropy-loss-fusion", given, "the fused cross-entropy adds in arrival order", "drop it"},
-	{"--tp-comm-overlap", given, "chunks of a tensor-parallel sum are added as they arrive", "drop it"},
-	{"--moe-router-fusion", func(r *Recipe, _ string) bool { return r.balanced() }, "the fused load-balancing loss adds its CTAs' sums by atomics", "drop it"},
-	{"NCCL_ALGO", outside("Ring", "CollnetDirect", "CollnetChain", "^NVLS"), "the order of a tree's sums is not the user's to control", "NCCL_ALGO=Ring"},
-	{"NVTE_ALLOW_NONDETERMINISTIC_ALGO", outside("0"), "attention's backward may add by atomics", "NVTE_ALLOW_NONDETERMINISTIC_ALGO=0"},
-	{"CUBLAS_WORKSPACE_CONFIG", outside(":4096:8", ":16:8"), "products on several streams share a workspace, and split their sums as it allows", "CUBLAS_WORKSPACE_CONFIG=:4096:8"},
-	{"MAMBA_DETERMINISTIC", off, "the scan's backward adds by atomics, and its kernels are tuned by their timings", "MAMBA_DETERMINISTIC=1"},
-	{"CAUSAL_CONV1D_DETERMINISTIC", off, "gradients of the convolution's weights are added by atomics", "CAUSAL_CONV1D_DETERMINISTIC=1"},
+	{"--cross-entropy-loss-fusion", given, "fused-cross-entropy", "drop it"},
+	{"--tp-comm-overlap", given, "tp-overlap", "drop it"},
+	{"--moe-router-fusion", func(r *Recipe, _ string) bool { return r.balanced() }, "fused-aux-loss", "drop it"},
+	{"NCCL_ALGO", outside("Ring", "CollnetDirect", "CollnetChain", "^NVLS"), "in-switch", "NCCL_ALGO=Ring"},
+	{"NVTE_ALLOW_NONDETERMINISTIC_ALGO", outside("0"), "dq-atomics", "NVTE_ALLOW_NONDETERMINISTIC_ALGO=0"},
+	{"CUBLAS_WORKSPACE_CONFIG", outside(":4096:8", ":16:8"), "wgrad-split-k", "CUBLAS_WORKSPACE_CONFIG=:4096:8"},
+	{"MAMBA_DETERMINISTIC", off, "mamba-atomics", "MAMBA_DETERMINISTIC=1"},
+	{"CAUSAL_CONV1D_DETERMINISTIC", off, "mamba-atomics", "CAUSAL_CONV1D_DETERMINISTIC=1"},
 }
 
 // Rejected lists what deterministic mode refuses of the recipe, whether it asks for it or not.
@@ -59,10 +63,20 @@ func (r *Recipe) Rejected() []Rejected {
 			value, text = v, u.name+"="+v
 		}
 		if text != "" && u.bad(r, value) {
-			list = append(list, Rejected{text, u.why, u.set})
+			list = append(list, Rejected{text, u.of, u.why(), u.set})
 		}
 	}
 	return list
+}
+
+// why is what the run's own rule says.
+func (u rule) why() string {
+	for _, own := range run.Rules() {
+		if own.ID == u.of {
+			return own.Why
+		}
+	}
+	panic("recipe: no rule " + u.of) // the tables are ours
 }
 
 // balanced tells whether a load-balancing loss is trained with.
@@ -122,7 +136,7 @@ func (r *Recipe) unmapped() {
 	add(r.fp8 != "" && !slices.Contains([]string{"delayed", "tensorwise", "mxfp8"}, r.fp8Recipe), "the nearest here is fp8 by the current maximum", "--fp8-recipe")
 	add(r.experts > 0 && !slices.Contains([]string{"aux_loss", "seq_aux_loss", "none"}, r.balance), "the nearest here is the loss of a batch", "--moe-router-load-balancing-type")
 	add(strings.ContainsAny(r.pattern+r.oldPattern, "GD+"), "layers G, D and + of the pattern are not built here; + stands as *", "--hybrid-layer-pattern", "--hybrid-override-pattern")
-	add(r.whole && r.world == 0, "how many ranks there are is not in the file: data parallelism may begin any cause of two ranks and more", "--nproc-per-node")
+	add(r.whole && r.world == 0, "how many ranks there are is not in the file: data parallelism may begin any cause of two ranks and more", launch)
 	if size := r.tp * r.pp * r.cp; r.world > 0 && r.world%size != 0 {
 		r.Unknown = append(r.Unknown, Unknown{fmt.Sprintf("%d ranks", r.world), fmt.Sprintf("tp·pp·cp is %d, which does not divide them: the launch is another", size)})
 	}

@@ -23,7 +23,7 @@ import (
 // Bounds of a script: what it is made of, what it calls, and what it keeps.
 const (
 	scriptMost = 1 << 16 // bytes of a script
-	callsMost  = 20000
+	callsMost  = 4000
 	valueMost  = 1 << 13 // bytes of a variable
 	varsMost   = 1 << 20 // bytes of all variables
 	nestMost   = 4       // scripts within scripts
@@ -260,10 +260,15 @@ func (s *script) exec(ctx context.Context, words []string, depth int) error {
 				return err
 			}
 		}
-		if text, err := io.ReadAll(io.LimitReader(hc.Stdin, scriptMost+1)); err == nil && len(text) > 0 {
-			_, err := s.run(text, env, depth+1)
-			return err
+		if hc.Stdin != nil {
+			if text, err := io.ReadAll(io.LimitReader(hc.Stdin, scriptMost+1)); err == nil && len(text) > 0 {
+				_, err := s.run(text, env, depth+1)
+				return err
+			}
 		}
+	}
+	if len(words) > wordsMost {
+		return fmt.Errorf("%w: a command must have at most %d words", errLong, wordsMost)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -141,6 +141,9 @@ func (r *Recipe) Small() (s Small, err error) {
 	if s.Layout.World() > 1 {
 		s.Plans = r.collectives()
 	}
+	if r.routerFusion && strings.Contains(c.Model.Pattern, "E") {
+		s.Plans = append(s.Plans, "*.router.topk* fused=true")
+	}
 	if err := c.Validate(); err != nil {
 		return s, fmt.Errorf("the small configuration: %w", err)
 	}
@@ -224,7 +227,7 @@ func (r *Recipe) model(c *train.Config, l parallel.Layout) {
 func (r *Recipe) collectives() []string {
 	algo, _ := r.algorithm()
 	if slices.Contains(strings.Split(algo, ","), "Tree") {
-		return []string{"grads.bucket.* ranks:nccltree"}
+		return []string{"grads.bucket.? ranks:nccltree"}
 	}
 	return nil
 }

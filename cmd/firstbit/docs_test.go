@@ -37,11 +37,16 @@ func TestDocs(t *testing.T) {
 func checkPage(t *testing.T, path string) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
+	recipes, err := filepath.Abs("../../recipe")
+	require.NoError(t, err)
 	t.Chdir(t.TempDir())
+	require.NoError(t, os.Symlink(recipes, "recipe")) // so that pages name its test data as from the root
 	got := consoles(t, string(text))
 	got = section(t, got, "catalog", catalogTable)
 	got = section(t, got, "reference", referenceTable)
 	got = section(t, got, "presets", presetTable)
+	got = section(t, got, "recipes", recipesTable)
+	got = section(t, got, "predicates", predicatesTable)
 	if *rewrite {
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 		return

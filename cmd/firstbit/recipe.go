@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +40,7 @@ func recipeCommand() *cobra.Command {
 			}
 			settings = append(settings, recipe.Setting{Name: name, Value: value})
 		}
-		return explain(args[0], settings, to, asJSON, c.OutOrStdout())
+		return expose(args[0], settings, to, asJSON, c.OutOrStdout())
 	}
 	return c
 }
@@ -57,7 +56,7 @@ type recipeJSON struct {
 	Beyond    []recipe.Beyond   `json:"beyond"`
 }
 
-func explain(file string, env []recipe.Setting, to string, asJSON bool, out io.Writer) error {
+func expose(file string, env []recipe.Setting, to string, asJSON bool, out io.Writer) error {
 	fail := func(err error) error { return fmt.Errorf("recipe %s: %w", file, err) }
 	r, err := recipe.Read(file, env)
 	if err != nil {
@@ -93,30 +92,40 @@ func explain(file string, env []recipe.Setting, to string, asJSON bool, out io.W
 
 func (v recipeJSON) print(out io.Writer, r *recipe.Recipe, name string, wrote bool) {
 	m := v.Config.Model
-	fmt.Fprintf(out, "read         %d arguments, %d mapped, %d without effect on bits; %d unknown\n", len(r.Arguments), len(r.Arguments)-r.Harmless-r.Unmapped, r.Harmless, len(v.Unknown))
-	fmt.Fprintf(out, "small        %s in %s on %s, %d microbatches of %d", m.Pattern, v.Config.Precision, v.Layout, v.Config.Micro, v.Config.Batch)
+	tell(out, "read         \t%d arguments: %d mapped, %d that choose no bits, %d not mapped", len(r.Arguments), len(r.Arguments)-r.Harmless-r.Unmapped, r.Harmless, r.Unmapped)
+	written := name
 	if !wrote {
-		fmt.Fprintf(out, "; -o %s writes it", name)
+		written = "-o " + name + " writes it"
 	}
-	fmt.Fprintln(out)
+	tell(out, "small        \t%s in %s on %s, %d microbatches of %d; %s", m.Pattern, v.Config.Precision, v.Layout, v.Config.Micro, v.Config.Batch, written)
 	for _, x := range v.Rejected {
-		fmt.Fprintf(out, "rejected     %s: %s; %s\n", x.Argument, x.Why, x.Set)
+		tell(out, "rejected     \t%s: %s; %s", x.Argument, x.Why, x.Set)
 	}
 	for _, u := range v.Unknown {
-		fmt.Fprintf(out, "unknown      %s: %s\n", u.Argument, u.Why)
+		tell(out, "unknown      \t%s: %s", u.Argument, u.Why)
 	}
 	for _, e := range v.Exposures {
-		fmt.Fprintf(out, "\n%s, from %d ranks\n  %s\n  show  %s\n  cure  %s\n", e.Cause, e.FromRanks, e.Why, e.Show, e.Cure)
-	}
-	if len(v.Exposures) == 0 {
-		fmt.Fprintln(out, "\nno cause of the catalog that arguments or environment decide")
-	}
-	fmt.Fprintln(out, "\nnot decided by arguments; firstbit reproduce CAUSE shows each")
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, b := range v.Beyond {
-		if b.Applies {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", b.Cause, b.Kind, b.Why)
+		ranks := "ranks"
+		if e.FromRanks == 1 {
+			ranks = "rank"
+		}
+		tell(out, "\n%s, from %d %s: %s", e.Cause, e.FromRanks, ranks, e.Why)
+		for i, command := range []string{e.Show, e.Cure} {
+			fmt.Fprintf(out, "  # %s\n", []string{"shows it", "cures it"}[i])
+			fmt.Fprintln(out, "  "+strings.NewReplacer(" --a ", " \\\n    --a ", " --b ", " \\\n    --b ").Replace(command))
 		}
 	}
-	w.Flush()
+	if len(v.Exposures) == 0 {
+		tell(out, "\nno cause of the catalog that arguments or environment decide")
+	}
+	tell(out, "\nnot decided by arguments, and in what the recipe uses; firstbit reproduce CAUSE shows each")
+	for _, kind := range recipe.Kinds() {
+		var ids []string
+		for _, b := range v.Beyond {
+			if b.Applies && b.Kind == kind.Name {
+				ids = append(ids, b.Cause)
+			}
+		}
+		tell(out, "%-12s \t%s: %s", kind.Name, kind.Is, strings.Join(ids, ", "))
+	}
 }

@@ -1,0 +1,129 @@
+# The arguments of examples/megatron_fsdp/sbatch_mfsdp_deepseek_v3.sh
+# of NVIDIA/Megatron-LM at d98e8a64ddf34856e74b24714e3bedb2f5a39553, in order of their names.
+export NCCL_IB_SL=1
+export NCCL_IB_TIMEOUT=19
+export NCCL_P2P_NET_CHUNKSIZE=2097152
+export NVTE_BWD_LAYERNORM_SM_MARGIN=16
+export NVTE_FWD_LAYERNORM_SM_MARGIN=16
+export TORCH_NCCL_AVOID_RECORD_STREAMS=1
+export TRITON_CACHE_DIR=/tmp/triton_cache_
+python pretrain.py \
+  --adam-beta1 0.9 \
+  --adam-beta2 0.95 \
+  --attention-dropout 0.0 \
+  --auto-detect-ckpt-format \
+  --bf16 \
+  --calculate-per-token-loss \
+  --ckpt-format fsdp_dtensor \
+  --clip-grad 1.0 \
+  --context-parallel-size 1 \
+  --data-cache-path your_own_output_path/cache \
+  --data-parallel-sharding-strategy optim_grads_params \
+  --data-path your_own_data_path \
+  --disable-bias-linear \
+  --dist-ckpt-strictness log_all \
+  --distributed-timeout-minutes 60 \
+  --enable-experimental \
+  --eval-interval 100 \
+  --eval-iters 32 \
+  --exit-duration-in-mins 220 \
+  --expert-model-parallel-size 8 \
+  --expert-tensor-parallel-size 1 \
+  --ffn-hidden-size 18432 \
+  --fsdp-double-buffer \
+  --global-batch-size 2048 \
+  --hidden-dropout 0.0 \
+  --hidden-size 7168 \
+  --init-method-std 0.02 \
+  --init-model-with-meta-device \
+  --kv-channels 128 \
+  --kv-lora-rank 512 \
+  --load your_own_output_path/checkpoints \
+  --log-interval 1 \
+  --log-memory-to-tensorboard \
+  --log-num-zeros-in-grad \
+  --log-params-norm \
+  --log-throughput \
+  --log-timers-to-tensorboard \
+  --log-validation-ppl-to-tensorboard \
+  --logging-level 40 \
+  --lr 3.9e-6 \
+  --lr-decay-samples 584765624 \
+  --lr-decay-style cosine \
+  --lr-warmup-init 3.9e-7 \
+  --lr-warmup-samples 1536000 \
+  --make-vocab-size-divisible-by 3232 \
+  --manual-gc \
+  --manual-gc-interval 10 \
+  --max-position-embeddings 4096 \
+  --megatron-fsdp-grad-comm-dtype bf16 \
+  --megatron-fsdp-main-grads-dtype bf16 \
+  --micro-batch-size 4 \
+  --min-lr 3.9e-7 \
+  --moe-aux-loss-coeff 1e-4 \
+  --moe-ffn-hidden-size 2048 \
+  --moe-flex-dispatcher-backend hybridep \
+  --moe-grouped-gemm \
+  --moe-layer-freq '[0]*3+[1]*58' \
+  --moe-permute-fusion \
+  --moe-router-bias-update-rate 1e-3 \
+  --moe-router-dtype fp32 \
+  --moe-router-enable-expert-bias \
+  --moe-router-force-load-balancing \
+  --moe-router-group-topk 4 \
+  --moe-router-load-balancing-type seq_aux_loss \
+  --moe-router-num-groups 8 \
+  --moe-router-pre-softmax \
+  --moe-router-score-function sigmoid \
+  --moe-router-topk 8 \
+  --moe-router-topk-scaling-factor 2.5 \
+  --moe-shared-expert-intermediate-size 2048 \
+  --moe-token-dispatcher-type flex \
+  --mscale 1.0 \
+  --mscale-all-dim 1.0 \
+  --mtp-loss-scaling-factor 0.1 \
+  --mtp-num-layers 1 \
+  --multi-latent-attention \
+  --no-check-for-nan-in-loss-and-grad \
+  --no-create-attention-mask-in-dataloader \
+  --no-gradient-accumulation-fusion \
+  --no-mmap-bin-files \
+  --norm-epsilon 1e-6 \
+  --normalization RMSNorm \
+  --num-attention-heads 128 \
+  --num-experts 256 \
+  --num-layers 61 \
+  --num-workers 6 \
+  --overlap-grad-reduce \
+  --overlap-param-gather \
+  --position-embedding-type rope \
+  --q-lora-rank 1536 \
+  --qk-head-dim 128 \
+  --qk-layernorm \
+  --qk-pos-emb-head-dim 64 \
+  --recompute-granularity selective \
+  --recompute-modules mlp moe mla_up_proj layernorm \
+  --rotary-base 10000 \
+  --rotary-scaling-factor 40 \
+  --save your_own_output_path/checkpoints \
+  --save-interval 100 \
+  --seq-length 4096 \
+  --sequence-parallel \
+  --split '99,1,0' \
+  --swiglu \
+  --tensor-model-parallel-size 1 \
+  --tensorboard-dir your_own_output_path/tensorboard \
+  --tokenizer-model deepseek-ai/DeepSeek-V3 \
+  --tokenizer-type HuggingFaceTokenizer \
+  --train-samples 585937500 \
+  --transformer-impl transformer_engine \
+  --untie-embeddings-and-output-weights \
+  --use-distributed-optimizer \
+  --use-flash-attn \
+  --use-mcore-models \
+  --use-megatron-fsdp \
+  --use-nccl-ub \
+  --v-head-dim 128 \
+  --wandb-exp-name DeepSeek-V3-TP1EP8-MBS4GBS2048- \
+  --wandb-project your_own_wandb_project \
+  --weight-decay 0.1

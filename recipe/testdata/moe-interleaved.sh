@@ -1,0 +1,111 @@
+# The arguments of tests/functional_tests/test_cases/moe/gpt3_mcore_te_tp2_pp2_ep4_etp1_memory_speed/model_config.yaml
+# of NVIDIA/Megatron-LM at d98e8a64ddf34856e74b24714e3bedb2f5a39553, in order of their names.
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+export NCCL_DEBUG=VERSION
+export NCCL_NVLS_ENABLE=0
+export NVTE_ALLOW_NONDETERMINISTIC_ALGO=0
+export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+python pretrain.py \
+  --adam-beta1 0.9 \
+  --adam-beta2 0.95 \
+  --async-save \
+  --attention-backend unfused \
+  --attention-dropout 0.0 \
+  --bf16 \
+  --clip-grad 1.0 \
+  --context-parallel-size 1 \
+  --cross-entropy-fusion-impl native \
+  --cross-entropy-loss-fusion \
+  --data-cache-path '${DATA_CACHE_PATH}' \
+  --data-path '${DATA_PATH}/text/common_pile/v01_filtered_data/my-gpt3_00_text_document' \
+  --disable-bias-linear \
+  --distributed-timeout-minutes 60 \
+  --eval-interval 200 \
+  --eval-iters 32 \
+  --exit-duration-in-mins 230 \
+  --exit-interval 50 \
+  --expert-model-parallel-size 4 \
+  --expert-tensor-parallel-size 1 \
+  --ffn-hidden-size 4096 \
+  --global-batch-size 32 \
+  --hidden-dropout 0.0 \
+  --hidden-size 1024 \
+  --init-method-std 0.02 \
+  --kv-channels 128 \
+  --kv-lora-rank 512 \
+  --load '${CHECKPOINT_LOAD_PATH}' \
+  --log-interval 1 \
+  --log-memory-to-tensorboard \
+  --log-num-zeros-in-grad \
+  --log-params-norm \
+  --log-throughput \
+  --log-timers-to-tensorboard \
+  --log-validation-ppl-to-tensorboard \
+  --logging-level 40 \
+  --lr 0.00015 \
+  --lr-decay-style cosine \
+  --lr-warmup-fraction .01 \
+  --make-vocab-size-divisible-by 3232 \
+  --manual-gc \
+  --manual-gc-interval 100 \
+  --max-position-embeddings 4096 \
+  --merge-file '${DATA_PATH}/text/common_pile/v01_filtered_data/bpe/merges.txt' \
+  --micro-batch-size 4 \
+  --min-lr 1.0e-5 \
+  --moe-aux-loss-coeff 1e-4 \
+  --moe-ffn-hidden-size 1024 \
+  --moe-grouped-gemm \
+  --moe-layer-freq '([0]*1+[1]*15)' \
+  --moe-permute-fusion \
+  --moe-router-bias-update-rate 1e-3 \
+  --moe-router-dtype fp32 \
+  --moe-router-enable-expert-bias \
+  --moe-router-group-topk 2 \
+  --moe-router-load-balancing-type seq_aux_loss \
+  --moe-router-num-groups 4 \
+  --moe-router-pre-softmax \
+  --moe-router-score-function sigmoid \
+  --moe-router-topk 4 \
+  --moe-router-topk-scaling-factor 2.0 \
+  --moe-shared-expert-intermediate-size 1024 \
+  --moe-token-dispatcher-type alltoall \
+  --mscale 1.0 \
+  --mscale-all-dim 1.0 \
+  --mtp-loss-scaling-factor 0.1 \
+  --mtp-num-layers 1 \
+  --multi-latent-attention \
+  --no-check-for-nan-in-loss-and-grad \
+  --no-rope-fusion \
+  --norm-epsilon 1e-6 \
+  --normalization RMSNorm \
+  --num-attention-heads 32 \
+  --num-experts 32 \
+  --num-layers 16 \
+  --num-virtual-stages-per-pipeline-rank 4 \
+  --overlap-grad-reduce \
+  --overlap-param-gather \
+  --pipeline-model-parallel-size 2 \
+  --position-embedding-type rope \
+  --q-lora-rank 1536 \
+  --qk-head-dim 128 \
+  --qk-layernorm \
+  --qk-pos-emb-head-dim 64 \
+  --rotary-base 10000 \
+  --rotary-scaling-factor 40 \
+  --save '${CHECKPOINT_SAVE_PATH}' \
+  --save-interval 25 \
+  --seq-length 4096 \
+  --sequence-parallel \
+  --split '949,50,1' \
+  --swiglu \
+  --tensor-model-parallel-size 2 \
+  --tensorboard-dir '${TENSORBOARD_PATH}' \
+  --train-iters 50 \
+  --transformer-impl transformer_engine \
+  --untie-embeddings-and-output-weights \
+  --use-distributed-optimizer \
+  --use-mcore-models \
+  --use-persistent-ckpt-worker \
+  --v-head-dim 128 \
+  --vocab-file '${DATA_PATH}/text/common_pile/v01_filtered_data/bpe/vocab.json' \
+  --weight-decay 0.1

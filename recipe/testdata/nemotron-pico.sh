@@ -1,0 +1,100 @@
+# The arguments of tests/functional_tests/test_cases/hybrid/hybrid_nemotron_v3_pico_7b_a1b_tp1_ep8_QAD_dgx_h100_1N8G/model_config.yaml
+# of NVIDIA/Megatron-LM at d98e8a64ddf34856e74b24714e3bedb2f5a39553, in order of their names.
+export CUBLAS_WORKSPACE_CONFIG=:4096:8
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+export MAMBA_DETERMINISTIC=1
+export NCCL_ALGO=Ring
+export NVTE_ALLOW_NONDETERMINISTIC_ALGO=0
+export TRITON_CACHE_AUTOTUNING=0
+python pretrain.py \
+  --attention-backend fused \
+  --attention-dropout 0.0 \
+  --auto-detect-ckpt-format \
+  --bf16 \
+  --ckpt-assume-constant-structure \
+  --ckpt-format torch_dist \
+  --ckpt-fully-parallel-load \
+  --ckpt-fully-parallel-save \
+  --clip-grad 1.0 \
+  --context-parallel-size 2 \
+  --data-cache-path '${DATA_CACHE_PATH}' \
+  --data-path '${DATA_PATH}/text/nemotron-3-super-sft_train-sample.jsonl' \
+  --ddp-num-buckets 8 \
+  --deterministic-mode \
+  --disable-bias-linear \
+  --disable-gloo-process-groups \
+  --distributed-backend nccl \
+  --distributed-timeout-minutes 30 \
+  --eval-interval 10 \
+  --eval-iters 2 \
+  --exit-interval 10 \
+  --expert-model-parallel-size 4 \
+  --expert-tensor-parallel-size 1 \
+  --export-kd-teacher-load '${MODEL_BF16_CKPT}' \
+  --export-model-type MambaModel \
+  --export-te-mcore-model \
+  --ffn-hidden-size 896 \
+  --finetune \
+  --global-batch-size 8 \
+  --group-query-attention \
+  --hidden-dropout 0.0 \
+  --hidden-size 1216 \
+  --hybrid-layer-pattern 'MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME' \
+  --init-method-std 0.0256 \
+  --kv-channels 128 \
+  --load '${PTQ_QUANTIZED_CKPT}' \
+  --log-interval 1 \
+  --log-memory-to-tensorboard \
+  --log-num-zeros-in-grad \
+  --log-params-norm \
+  --log-timers-to-tensorboard \
+  --log-validation-ppl-to-tensorboard \
+  --lr 0.00015 \
+  --lr-decay-iters 320000 \
+  --lr-decay-style cosine \
+  --lr-warmup-fraction .01 \
+  --mamba-num-heads 64 \
+  --max-position-embeddings 2048 \
+  --micro-batch-size 1 \
+  --min-lr 1.0e-5 \
+  --moe-aux-loss-coeff 1e-4 \
+  --moe-grouped-gemm \
+  --moe-router-dtype fp32 \
+  --moe-router-enable-expert-bias \
+  --moe-router-load-balancing-type seq_aux_loss \
+  --moe-router-score-function sigmoid \
+  --moe-router-topk 6 \
+  --moe-router-topk-scaling-factor 2.5 \
+  --moe-shared-expert-intermediate-size 3712 \
+  --moe-token-dispatcher-type alltoall \
+  --no-create-attention-mask-in-dataloader \
+  --no-gradient-accumulation-fusion \
+  --normalization RMSNorm \
+  --num-attention-heads 32 \
+  --num-experts 128 \
+  --num-query-groups 2 \
+  --num-workers 1 \
+  --overlap-grad-reduce \
+  --overlap-param-gather \
+  --override-opt_param-scheduler \
+  --pipeline-model-parallel-size 1 \
+  --position-embedding-type none \
+  --save '${CHECKPOINT_SAVE_PATH}' \
+  --save-interval 10 \
+  --seq-length 2048 \
+  --sequence-parallel \
+  --sft \
+  --sft-tokenizer-prompt-format identity \
+  --split '949,50,1' \
+  --squared-relu \
+  --tensor-model-parallel-size 1 \
+  --tensorboard-dir '${TENSORBOARD_PATH}' \
+  --timing-log-level 0 \
+  --tokenizer-model '${TOKENIZER}' \
+  --tokenizer-type SFTTokenizer \
+  --train-iters 10 \
+  --transformer-impl transformer_engine \
+  --untie-embeddings-and-output-weights \
+  --use-distributed-optimizer \
+  --use-fused-weighted-squared-relu \
+  --weight-decay 1e-2

@@ -1,0 +1,42 @@
+# The arguments of examples/t5/train_t5_220m_distributed.sh
+# of NVIDIA/Megatron-LM at d98e8a64ddf34856e74b24714e3bedb2f5a39553, in order of their names.
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+torchrun --nproc-per-node 8 pretrain.py \
+  --attention-backend auto \
+  --bf16 \
+  --clip-grad 1.0 \
+  --data-path \
+  --decoder-num-layers 12 \
+  --decoder-seq-length 128 \
+  --distributed-backend nccl \
+  --encoder-num-layers 12 \
+  --encoder-seq-length 512 \
+  --eval-interval 1000 \
+  --eval-iters 10 \
+  --ffn-hidden-size 3072 \
+  --global-batch-size 512 \
+  --hidden-size 768 \
+  --init-method-std 0.015 \
+  --kv-channels 64 \
+  --load \
+  --log-interval 100 \
+  --lr 0.0001 \
+  --lr-decay-iters 1000000 \
+  --lr-decay-style linear \
+  --lr-warmup-fraction .01 \
+  --max-position-embeddings 512 \
+  --micro-batch-size 64 \
+  --min-lr 0.00001 \
+  --num-attention-heads 12 \
+  --pipeline-model-parallel-size 1 \
+  --save \
+  --save-interval 500 \
+  --split '99982,9,9' \
+  --tensor-model-parallel-size 1 \
+  --tensorboard-dir \
+  --tokenizer-type BertWordPieceCase \
+  --train-iters 1000000 \
+  --transformer-impl transformer_engine \
+  --vocab-extra-ids 100 \
+  --vocab-file \
+  --weight-decay 1e-2
