@@ -115,7 +115,7 @@ func predicatesTable(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("| cause | when | from ranks | why |\n|---|---|---|---|\n")
 	for _, p := range recipe.Predicates() {
-		fmt.Fprintf(&b, "| %s | %s | %d | %s |\n", p.Cause, p.When, p.FromRanks, p.Why)
+		fmt.Fprintf(&b, "| %s | %s | %d | %s |\n", p.Cause, strings.ReplaceAll(p.When, "|", " or "), p.FromRanks, p.Why)
 	}
 	return b.String()
 }
@@ -126,7 +126,7 @@ func TestRecipeFromRanks(t *testing.T) {
 		t.Skip("with -matrix")
 	}
 	dir := t.TempDir()
-	for _, e := range exposed(t, recipes+"mixtral-8x7b.sh", dir) {
+	for _, e := range exposed(t, recipeData+"mixtral-8x7b.sh", dir) {
 		if e.FromRanks < 3 {
 			continue
 		}
@@ -139,7 +139,7 @@ func TestRecipeFromRanks(t *testing.T) {
 
 func TestRecipeOutput(t *testing.T) {
 	dir := t.TempDir()
-	code, out, errs := firstbit(t, "recipe", recipes+"everything.sh", "--env", "NODES=4")
+	code, out, errs := firstbit(t, "recipe", recipeData+"everything.sh", "--env", "NODES=4")
 	require.Zero(t, code, errs)
 	for _, want := range []string{"rejected     --moe-router-fusion: ", "dprob-atomics, from 1 rank: ", "scale-collective, from 5 ranks: ", "-o small.json", "  # shows it\n  firstbit localize \\\n    --a '--config small.json"} {
 		require.Contains(t, out, want)
