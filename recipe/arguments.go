@@ -139,7 +139,7 @@ func (r *Recipe) understand() error {
 		}
 	}
 	for _, v := range r.Env {
-		if !slices.Contains(variables, v.Name) && !slices.Contains(quiet, v.Name) {
+		if known(v.Name) && !slices.Contains(variables, v.Name) && !slices.Contains(quiet, v.Name) {
 			r.Unknown = append(r.Unknown, Unknown{v.Name + "=" + v.Value, "nothing here stands for it"})
 		}
 	}

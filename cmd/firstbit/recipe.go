@@ -93,11 +93,10 @@ func expose(file string, env []recipe.Setting, to string, asJSON bool, out io.Wr
 func (v recipeJSON) print(out io.Writer, r *recipe.Recipe, name string, wrote bool) {
 	m := v.Config.Model
 	tell(out, "read         \t%d arguments: %d mapped, %d that choose no bits, %d not mapped", len(r.Arguments), len(r.Arguments)-r.Harmless-r.Unmapped, r.Harmless, r.Unmapped)
-	written := name
+	tell(out, "small        \t%s in %s on %s, %d microbatches of %d", m.Pattern, v.Config.Precision, v.Layout, v.Config.Micro, v.Config.Batch)
 	if !wrote {
-		written = "-o " + name + " writes it"
+		tell(out, "             \t-o %s writes it for the commands below", name)
 	}
-	tell(out, "small        \t%s in %s on %s, %d microbatches of %d; %s", m.Pattern, v.Config.Precision, v.Layout, v.Config.Micro, v.Config.Batch, written)
 	for _, x := range v.Rejected {
 		tell(out, "rejected     \t%s: %s; %s", x.Argument, x.Why, x.Set)
 	}

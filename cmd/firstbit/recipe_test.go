@@ -141,9 +141,10 @@ func TestRecipeOutput(t *testing.T) {
 	dir := t.TempDir()
 	code, out, errs := firstbit(t, "recipe", recipeData+"everything.sh", "--env", "NODES=4")
 	require.Zero(t, code, errs)
-	for _, want := range []string{"rejected     --moe-router-fusion: ", "dprob-atomics, from 1 rank: ", "scale-collective, from 5 ranks: ", "-o small.json", "  # shows it\n  firstbit localize \\\n    --a '--config small.json"} {
+	for _, want := range []string{"rejected     --moe-router-fusion: ", "dprob-atomics, from 1 rank: ", "scale-collective, from 5 ranks: ", "-o small.json writes it", "  # shows it\n  firstbit localize \\\n    --a '--config small.json"} {
 		require.Contains(t, out, want)
 	}
+	require.NotContains(t, out, "NODES=4", "what only the script reads is not unknown")
 	for _, c := range []struct{ args, want string }{
 		{recipeData + "everything.sh --env NODES", `--env "NODES": must be NAME=VALUE`},
 		{recipeData + "none.sh", "none.sh"},
