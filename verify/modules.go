@@ -10,14 +10,38 @@ import (
 	"firstbit/train"
 )
 
-// Tolerances of the first step against one rank's, relative to each tensor's largest value.
-var moduleTolerances = map[string]float64{"fp32": 1e-5, "bf16": 2e-2, "fp16": 4e-3}
+// Tolerances of the first step against one rank's, relative to each tensor's largest value. In few bits a scale may be over what a rank has, so
+// that other routes are taken and gradients are others: there only metrics are compared, the norm of all gradients among them.
+var (
+	moduleTolerances = map[string]float64{"fp32": 1e-5, "bf16": 2e-2, "fp16": 4e-3, "mxfp8": 5e-2}
+	metricTolerances = map[string]float64{"fp8": 0.15, "nvfp4": 0.15}
+)
 
-// Modules runs the matrix over some layouts by the fixed recipe. A cell is ok if it has the same bits under two schedules, and if losses and
-// gradients of the first step are near those of one rank. The last layout of each variant runs with the other Runner too, which is to
-// be another process.
+// moduleVariants are those of the matrix, and the hybrid with operands of few bits.
+func moduleVariants() []variant {
+	all := variants()
+	for _, precision := range []string{"fp8", "mxfp8", "nvfp4"} {
+		all = append(all, variant{matrixPatterns[2], precision, plain})
+	}
+	return all
+}
+
+// ModuleCells is the number of cells of Modules over so many layouts.
+func ModuleCells(layouts int) int { return len(moduleVariants()) * (1 + layouts) }
+
+// Modules runs the matrix, and the hybrid in few bits, over some layouts by the fixed recipe. A cell is ok if it has the same bits under two
+// schedules, and if losses and gradients of the first step are near those of one rank. The last layout of each variant runs with the other Runner
+// too, which is to be another process.
 func Modules(layouts []string, other Runner, each func(Cell) error) ([]Cell, error) {
-	return modulesOf(variants(), layouts, other, each)
+	return modulesOf(moduleVariants(), layouts, other, each)
+}
+
+// near says why the first step of a layout is not that of one rank; empty: it is.
+func (s variant) near(one, got Values) string {
+	if tolerance, few := metricTolerances[s.precision]; few {
+		return one.metrics().far(got, tolerance)
+	}
+	return one.far(got, moduleTolerances[s.precision])
 }
 
 func modulesOf(of []variant, layouts []string, other Runner, each func(Cell) error) ([]Cell, error) {
@@ -32,7 +56,7 @@ func modulesOf(of []variant, layouts []string, other Runner, each func(Cell) err
 	return matrix(of, layouts, each, func(s variant, l parallel.Layout, one Values) (Cell, Values, error) {
 		cell, got, err := s.twice(l, "fixed")
 		if err == nil && cell.OK && one != nil {
-			if far := one.far(got, moduleTolerances[s.precision]); far != "" {
+			if far := s.near(one, got); far != "" {
 				cell.fail("is far from one rank: " + far)
 			}
 		}
@@ -41,6 +65,16 @@ func modulesOf(of []variant, layouts []string, other Runner, each func(Cell) err
 		}
 		return cell, got, err
 	})
+}
+
+// metrics are the values that are metrics.
+func (v Values) metrics() (all Values) {
+	for _, x := range v {
+		if strings.Contains(x.Name, " metric ") {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 // far names the loss or gradient of the first step that is farthest from another run's; empty: none is farther than the tolerance.

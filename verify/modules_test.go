@@ -39,6 +39,23 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// In few bits a layout repeats, and its metrics are near one rank's; what counts a gradient twice is not.
+func TestModulesInFewBits(t *testing.T) {
+	all := moduleVariants()
+	of := []variant{all[len(all)-3], all[len(all)-1]}
+	require.Equal(t, "nvfp4", of[1].precision)
+	cells, err := modulesOf(of, []string{"ep=2"}, InProcess, nil)
+	require.NoError(t, err)
+	require.Len(t, cells, 4)
+	for _, c := range cells {
+		require.True(t, c.OK, "%s: %v", c.Name, c.Why)
+	}
+	one := Values{{Name: "step 1 metric grad_norm", Bits: []uint64{math.Float64bits(1)}}, {Name: "step 1 a.grad", Bits: []uint64{math.Float64bits(1)}}}
+	twice := Values{{Name: "step 1 metric grad_norm", Bits: []uint64{math.Float64bits(2)}}, {Name: "step 1 a.grad", Bits: []uint64{math.Float64bits(-7)}}}
+	require.Equal(t, "step 1 metric grad_norm by 1.0e+00 of its largest value", of[0].near(one, twice))
+	require.Empty(t, of[0].near(one, append(one[:1:1], twice[1])), "gradients alone may be others")
+}
+
 // Of the first step's losses and gradients the one that is farthest is named, relative to its largest value; nothing else counts.
 func TestFar(t *testing.T) {
 	value := func(name string, x ...float64) Value {

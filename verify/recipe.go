@@ -242,6 +242,9 @@ func (c combination) verify(check func(*run.Spec) error) (*Cell, error) {
 	}
 	s.Deterministic = false
 	s.Schedule = device.Schedule{Seed: 1}
+	if refused.Rule != "" {
+		s.Until = 1 // most part in the first step
+	}
 	first, err := run.Run(s)
 	if err != nil || first.Missed != nil { // nothing there has what is named
 		return nil, nil //nolint:nilerr // such a run does not exist, which is no failure of deterministic mode
@@ -251,10 +254,12 @@ func (c combination) verify(check func(*run.Spec) error) (*Cell, error) {
 		return cell, c.repeats(s, first, cell)
 	}
 	cell.Name, cell.Hash = c.name+": refused by "+refused.Rule, ""
-	parted, err := c.parts(s)
+	parted, err := c.parts(s, first)
 	if !parted && err == nil {
-		s.Config = c.large
-		parted, err = c.parts(s)
+		s.Config, s.Until = c.large, 0
+		if first, err = run.Run(s); err == nil {
+			parted, err = c.parts(s, first)
+		}
 	}
 	if !parted && err == nil {
 		cell.fail(fmt.Sprintf("has the same bits under %d schedules", mostSchedules))
@@ -274,9 +279,8 @@ func (c combination) repeats(s run.Spec, first *run.Outcome, cell *Cell) error {
 	return err
 }
 
-// parts tells whether a run has other bits under another schedule, or with the other plan of its pair.
-func (c combination) parts(s run.Spec) (bool, error) {
-	first, err := run.Run(s)
+// parts tells whether a run has other bits than a first one under another schedule, or with the other plan of its pair.
+func (c combination) parts(s run.Spec, first *run.Outcome) (_ bool, err error) {
 	for s.Schedule.Seed = 2; s.Schedule.Seed <= mostSchedules && err == nil; s.Schedule.Seed++ {
 		if c.vary[0] != "" {
 			s.Plans = append(slices.Clone(c.spec.Plans), c.vary[(s.Schedule.Seed+1)%2])

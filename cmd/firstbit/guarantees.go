@@ -100,7 +100,7 @@ func resumes() verification {
 }
 
 func layouts() verification {
-	return overMatrix("layouts",
+	return overMatrix("layouts", verify.MatrixCells,
 		"Every layout gives the bits of one rank on the same global batch, by the recipe canonical: weights, masters, moments, gradients\n"+
 			"and losses of every step, under two schedules.",
 		"  firstbit verify layouts\n  firstbit verify layouts --layout tp=2,pp=2 --layout cp=2",
@@ -139,9 +139,9 @@ func kernels() verification {
 }
 
 func modules() verification {
-	return overMatrix("modules",
+	return overMatrix("modules", verify.ModuleCells,
 		"Every layout repeats its bits, by the recipe fixed: it has them under two schedules, and one of each pattern in another process; losses and\n"+
-			"gradients of the first step are within 1e-5 (fp32) or 2e-2 (bf16) of one rank's, relative to each tensor's largest value.",
+			"gradients of the first step are within 1e-5 (fp32), 2e-2 (bf16) or 5e-2 (mxfp8) of one rank's, relative to each tensor's largest value; in fp8 and nvfp4 metrics are within 0.15.",
 		"  firstbit verify modules\n  firstbit verify modules --layout dp=8,ep=4 --json",
 		func(ctx context.Context, over []string, each func(verify.Cell) error) ([]verify.Cell, string, error) {
 			cells, err := verify.Modules(over, inNewProcess(ctx), each)
@@ -150,7 +150,7 @@ func modules() verification {
 }
 
 // overMatrix verifies a guarantee over the layouts of the matrix, or those that are chosen.
-func overMatrix(name, long, example string,
+func overMatrix(name string, cells func(layouts int) int, long, example string,
 	run func(ctx context.Context, over []string, each func(verify.Cell) error) ([]verify.Cell, string, error)) verification {
 	var over []string
 	return verification{
@@ -159,7 +159,7 @@ func overMatrix(name, long, example string,
 			layoutsFlag(c, &over, "a `LAYOUT` besides one rank", verify.MatrixLayouts)
 			c.PreRunE = func(*cobra.Command, []string) error { return verify.CheckLayouts(over) }
 		},
-		steps: func() int { return verify.MatrixCells(len(over)) },
+		steps: func() int { return cells(len(over)) },
 		run: func(ctx context.Context, cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
 			return run(ctx, over, counted(cell, step))
 		},
