@@ -72,7 +72,7 @@ func TestBadInput(t *testing.T) {
 		{"train --precision fp7", "precision: \"fp7\": did you mean fp8? must be one of fp32, bf16, fp16, fp64"},
 		{"train --recipe loose", "must be one of fixed, fast, canonical"},
 		{"train --recipe canonical --layout tp=2,cp=8", "layout tp·cp: 16: must be a power of two up to 8 with recipe canonical"},
-		{"train --recipe canonical --precision fp64", "precision: fp64: must be fp32, bf16 or fp16 with recipe canonical"},
+		{"train --recipe canonical --precision fp64", "precision: fp64: must be one of up to 32 bits with recipe canonical"},
 		{"train --recipe canonical --layout etp=2,ep=2", "layout etp: 2: must be 1 with recipe canonical"},
 		{"train --recipe canonical --layout cp=2", "batch: 4: must be 1 with cp with recipe canonical"},
 		{"verify layouts --layout dp=16", "dp must divide the 8 sequences of a step"},
