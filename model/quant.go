@@ -69,6 +69,7 @@ func (w *Weights) place(p *nn.Param) {
 		if s.Data = s.Data / s.Sources * s.Sources; r.Experts().Size() > r.Micro().Size() {
 			s.Rows = r.Experts().Largest
 		}
+		s.Column = 0 // experts' products are whole
 		s.Expert, s.Whole = r.EP().Index*p.W.Dim(0), r.ETP().Largest
 		return
 	}

@@ -31,7 +31,7 @@ func (x *Experts) rows() quant.Rows { return quant.Rows{Tokens: x.tokens, Offset
 
 // blocksOf lays the rows of this backward down in blocks of so many tokens.
 func (x *Experts) blocksOf(dev *device.Device, size int) *blocks {
-	if b := x.whole[size]; b != nil {
+	if b := x.laid[size]; b != nil {
 		return b
 	}
 	c := dev.Open("blocks", blockRows)
@@ -44,10 +44,10 @@ func (x *Experts) blocksOf(dev *device.Device, size int) *blocks {
 	b := &blocks{order: c.Write("order", lowp.INT32, rows), tokens: c.Write("tokens", lowp.INT32, rows),
 		bounds: c.Write("bounds", lowp.INT32, x.bounds.Len()), offsets: c.Write("offsets", lowp.INT32, x.offsets.Len())}
 	c.Do()
-	if x.whole == nil {
-		x.whole = map[int]*blocks{}
+	if x.laid == nil {
+		x.laid = map[int]*blocks{}
 	}
-	x.whole[size] = b
+	x.laid[size] = b
 	return b
 }
 

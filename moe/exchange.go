@@ -187,7 +187,11 @@ func (m *MoE) back(dev *device.Device, name, scatter, suffix string, x *device.T
 		return x
 	}
 	y := rowsBy(dev, name+".rows"+suffix, x, m.way.inverse)
-	if m.ETP.Size() > 1 {
+	switch {
+	case m.ETP.Size() == 1:
+	case m.apart(): // each has the whole sums
+		y = m.resize(dev, name+".unpad"+suffix, m.ETP.Slice(dev, name+".own"+suffix, y, 1), m.way.own)
+	default:
 		y = m.resize(dev, name+".unpad"+suffix, m.ETP.Scatter(dev, name+"."+scatter+suffix, y, 1, f), m.way.own)
 	}
 	m.way.check()
@@ -258,6 +262,10 @@ func runPlaceRows[T libm.Float](c *device.Call) {
 }
 
 func runPad[T libm.Float](c *device.Call) {
+	if y := c.Output("y").I32(); y != nil {
+		clear(y[copy(y, c.Input("x").I32()):])
+		return
+	}
 	y := device.Out[T](c, "y")
 	clear(y[copy(y, device.In[T](c, "x")):])
 }

@@ -9,6 +9,7 @@ import (
 	"firstbit/libm"
 	"firstbit/lowp"
 	"firstbit/nn"
+	"firstbit/parallel"
 	"firstbit/reduce"
 )
 
@@ -28,12 +29,15 @@ type Experts struct {
 
 	x, h, a, prob, offsets *device.Tensor
 
-	parts int // ranks that have a part of F each
+	parts int // ranks that have a part of F each, and of the sums over it
+	// Where no sum may be parted, each of these ranks multiplies with the whole of its experts' weights, and has the same of all sums.
+	gathered parallel.Member
+	w1, w2   operand
 	// Where rows come from other ranks, or copies of them do not depend on the layout: the tokens that they are of, so many of each source; and,
 	// expert by expert, where the rows of each source begin.
 	tokens, bounds  *device.Tensor
 	leaves, sources int
-	whole           map[int]*blocks // of this backward, by their size
+	laid            map[int]*blocks // of this backward, by their size
 }
 
 var (
@@ -66,7 +70,8 @@ var (
 // Forward runs every routed row through its expert.
 func (x *Experts) Forward(dev *device.Device, rows, prob, offsets *device.Tensor) *device.Tensor {
 	x.x, x.prob, x.offsets = rows, prob, offsets
-	x.h = x.product(dev, "w1", groupedNN, rows, x.W1, rows.Format, x.W1.W.Cols()) // (R,F)
+	x.w1, x.w2 = x.whole(dev, "w1", x.W1, 2), x.whole(dev, "w2", x.W2, 1)
+	x.h = x.product(dev, "w1", groupedNN, rows, &x.w1, rows.Format, x.w1.w.Cols()) // (R,F)
 
 	c := dev.Open("act", weightedReLU2)
 	c.Read("h", x.h)
@@ -74,7 +79,7 @@ func (x *Experts) Forward(dev *device.Device, rows, prob, offsets *device.Tensor
 	x.a = c.Write("a", x.h.Format, x.h.Shape()...) // (R,F)
 	c.Do()
 
-	return x.product(dev, "w2", groupedNN, x.a, x.W2, x.sumFormat(), rows.Cols()) // (R,D)
+	return x.product(dev, "w2", groupedNN, x.a, &x.w2, x.sumFormat(), rows.Cols()) // (R,D)
 }
 
 // sumFormat is the format of sums over F: that of the rows, or master width where parts of a sum are still to meet.
@@ -87,21 +92,21 @@ func (x *Experts) sumFormat() lowp.Format {
 
 // Backward returns the gradients of the rows and of their probabilities.
 func (x *Experts) Backward(dev *device.Device, dy *device.Tensor) (dx, dprob *device.Tensor) {
-	clear(x.whole)
+	clear(x.laid)
 	// forward: y = a·W2
-	x.accumulate(dev, "w2.grad", "w2.dw", x.W2, x.a, dy)
+	x.accumulate(dev, "w2.grad", "w2.dw", &x.w2, x.a, dy)
 
 	// forward: a = p·relu²(h), h = x·W1
 	var dh *device.Tensor
 	if x.Unfused {
-		da := x.product(dev, "w2.dx", groupedNT, dy, x.W2, x.h.Format, x.h.Cols()) // (R,F)
+		da := x.product(dev, "w2.dx", groupedNT, dy, &x.w2, x.h.Format, x.h.Cols()) // (R,F)
 		dh, dprob = x.activationBackward(dev, da)
 	} else {
 		dh, dprob = x.fusedBackward(dev, dy)
 	}
 
-	x.accumulate(dev, "w1.grad", "w1.dw", x.W1, x.x, dh)
-	return x.product(dev, "w1.dx", groupedNT, dh, x.W1, x.sumFormat(), x.x.Cols()), dprob
+	x.accumulate(dev, "w1.grad", "w1.dw", &x.w1, x.x, dh)
+	return x.product(dev, "w1.dx", groupedNT, dh, &x.w1, x.sumFormat(), x.x.Cols()), dprob
 }
 
 // fusedBackward takes dy to dh and dprob in one kernel.
@@ -130,13 +135,13 @@ func (x *Experts) activationBackward(dev *device.Device, da *device.Tensor) (dh,
 }
 
 // product is a grouped product whose output has n columns in format f.
-func (x *Experts) product(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *nn.Param, f lowp.Format, n int) *device.Tensor {
-	if w.Quant != nil {
+func (x *Experts) product(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *operand, f lowp.Format, n int) *device.Tensor {
+	if w.of.Quant != nil {
 		return x.quantised(dev, label, k, in, w, f, n)
 	}
 	c := dev.Open(label, k)
 	c.Read("x", in)
-	c.Read("w", w.W)
+	c.Read("w", w.w)
 	c.Read("offsets", x.offsets)
 	y := c.Write("y", f, in.Rows(), n)
 	c.Do()
@@ -144,28 +149,31 @@ func (x *Experts) product(dev *device.Device, label string, k *device.Kernel, in
 }
 
 // accumulate adds a weight's gradient to that of the step, or the gradients of the sources to theirs.
-func (x *Experts) accumulate(dev *device.Device, label, of string, w *nn.Param, in, dy *device.Tensor) {
+func (x *Experts) accumulate(dev *device.Device, label, of string, w *operand, in, dy *device.Tensor) {
 	grad := x.weightGrad
-	if w.Quant != nil {
+	if w.of.Quant != nil {
 		grad = x.quantisedWeight(dev, of, w, in, dy)
 	}
+	own := func(of string, source int) *device.Tensor {
+		return x.gathered.OwnPart(dev, of+".own", grad(dev, of, w, in, dy, source), w.dim)
+	}
 	if x.sources <= 1 {
-		nn.Accumulate(dev, label, w, grad(dev, of, w, in, dy, 0))
+		nn.Accumulate(dev, label, w.of, own(of, 0))
 		return
 	}
 	dw := make([]*device.Tensor, x.sources)
 	for i := range dw {
 		if i > 0 {
-			dw[i] = grad(dev, of+".source"+strconv.Itoa(i), w, in, dy, i)
+			dw[i] = own(of+".source"+strconv.Itoa(i), i)
 			continue
 		}
-		dw[i] = grad(dev, of, w, in, dy, i)
+		dw[i] = own(of, i)
 	}
-	nn.AccumulateSources(dev, label, w, dw)
+	nn.AccumulateSources(dev, label, w.of, dw)
 }
 
 // weightGrad is a weight's gradient from the rows of one source; of one source, from all.
-func (x *Experts) weightGrad(dev *device.Device, label string, w *nn.Param, in, dy *device.Tensor, source int) *device.Tensor {
+func (x *Experts) weightGrad(dev *device.Device, label string, w *operand, in, dy *device.Tensor, source int) *device.Tensor {
 	k := groupedWeight
 	if x.tokens != nil {
 		k = groupedWeightSource
@@ -182,7 +190,7 @@ func (x *Experts) weightGrad(dev *device.Device, label string, w *nn.Param, in, 
 		}
 		c.ReadScalar("k", float64(x.TopK))
 	}
-	dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
+	dw := c.Write("dw", w.of.Grad.Format, w.w.Shape()...)
 	c.Do()
 	return dw
 }

@@ -75,7 +75,10 @@ func (m *MoE) Forward(dev *device.Device, x *device.Tensor) *device.Tensor {
 
 	offsets := m.permute(dev)
 	m.Experts.Order, m.Experts.tokens, m.Experts.parts = m.order, nil, m.ETP.Size()
-	m.Experts.bounds, m.Experts.sources = offsets, 1
+	m.Experts.bounds, m.Experts.sources, m.Experts.gathered = offsets, 1, parallel.Member{}
+	if m.apart() {
+		m.Experts.parts, m.Experts.gathered = 1, m.ETP
+	}
 	if m.spread() {
 		offsets = m.ways(dev, offsets)
 		m.Experts.Order, m.Experts.sources = nil, m.sources()

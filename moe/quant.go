@@ -4,7 +4,6 @@ import (
 	"firstbit/device"
 	"firstbit/kernel"
 	"firstbit/lowp"
-	"firstbit/nn"
 	"firstbit/quant"
 )
 
@@ -21,13 +20,13 @@ var (
 )
 
 // quantised is product on codes and scales.
-func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *nn.Param, f lowp.Format, n int) *device.Tensor {
-	q := quant.Of(w)
+func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, in *device.Tensor, w *operand, f lowp.Format, n int) *device.Tensor {
+	q := quant.Of(w.of)
 	var rows, weight quant.Packed
 	if k == groupedNT {
-		rows, weight, k = q.Gradient(dev, label, in, x.rows()), q.Dgrad, quantNT
+		rows, weight, k = q.Gradient(dev, label, in, x.rows()), w.dgrad, quantNT
 	} else {
-		rows, weight, k = q.Activation(dev, label, in, x.rows()), q.Fprop, quantNN
+		rows, weight, k = q.Activation(dev, label, in, x.rows()), w.fprop, quantNN
 	}
 	c := dev.Open(label, k)
 	c.Read("x", rows.Codes)
@@ -41,8 +40,8 @@ func (x *Experts) quantised(dev *device.Device, label string, k *device.Kernel, 
 }
 
 // quantisedWeight quantises the operands of a weight's gradient, and returns what makes it from the rows of one source.
-func (x *Experts) quantisedWeight(dev *device.Device, of string, w *nn.Param, in, dy *device.Tensor) func(dev *device.Device, label string, w *nn.Param, _, _ *device.Tensor, source int) *device.Tensor {
-	q := quant.Of(w)
+func (x *Experts) quantisedWeight(dev *device.Device, of string, w *operand, in, dy *device.Tensor) func(dev *device.Device, label string, w *operand, _, _ *device.Tensor, source int) *device.Tensor {
+	q := quant.Of(w.of)
 	offsets, bounds, rows := x.offsets, x.bounds, x.rows()
 	if size := q.Scheme.Block(); q.Shared != nil && size > 0 {
 		b := x.blocksOf(dev, size)
@@ -50,7 +49,7 @@ func (x *Experts) quantisedWeight(dev *device.Device, of string, w *nn.Param, in
 		in, dy = rowsBy(dev, of+".x.blocks", in, b.order), rowsBy(dev, of+".dy.blocks", dy, b.order)
 	}
 	px, pdy := q.ForWeight(dev, of, in, dy, offsets, rows)
-	return func(dev *device.Device, label string, w *nn.Param, _, _ *device.Tensor, source int) *device.Tensor {
+	return func(dev *device.Device, label string, w *operand, _, _ *device.Tensor, source int) *device.Tensor {
 		k := quantWeight
 		if q.Shared != nil {
 			k = quantWeightSource
@@ -65,7 +64,7 @@ func (x *Experts) quantisedWeight(dev *device.Device, of string, w *nn.Param, in
 		}
 		quant.ReadScales(c, "x", px)
 		quant.ReadScales(c, "dy", pdy)
-		dw := c.Write("dw", w.Grad.Format, w.Grad.Shape()...)
+		dw := c.Write("dw", w.of.Grad.Format, w.w.Shape()...)
 		c.Do()
 		return dw
 	}
@@ -163,17 +162,17 @@ func (x *Experts) readGradient(dev *device.Device, dy *device.Tensor) *device.Ca
 	if q == nil {
 		c := dev.Open("w2.dx", groupedDProbKernel)
 		c.Read("dy", dy)
-		c.Read("w2", x.W2.W)
+		c.Read("w2", x.w2.w)
 		x.readEpilogue(c)
 		return c
 	}
 	p := q.Gradient(dev, "w2.dx", dy, x.rows())
 	c := dev.Open("w2.dx", quantDProb)
 	c.Read("dy", p.Codes)
-	c.Read("w2", q.Dgrad.Codes)
+	c.Read("w2", x.w2.dgrad.Codes)
 	x.readEpilogue(c)
 	quant.ReadScales(c, "dy", p)
-	quant.ReadScales(c, "w2", q.Dgrad)
+	quant.ReadScales(c, "w2", x.w2.dgrad)
 	return c
 }
 

@@ -1,6 +1,8 @@
 package parallel
 
 import (
+	"slices"
+
 	"firstbit/device"
 	"firstbit/libm"
 	"firstbit/lowp"
@@ -11,6 +13,7 @@ import (
 // each has a part of every sequence. In a group of one all of them return what they are given, without a Call.
 
 var (
+	gatherPart = &device.Kernel{Name: "all_gather", In: device.Names("x"), Scalars: device.Names("ranks nodes outer"), Out: device.Names("y")}
 	gatherRows = &device.Kernel{Name: "all_gather", ByToken: true, In: device.Names("x"), Scalars: device.Names("ranks nodes outer"), Out: device.Names("y")}
 	slice      = &device.Kernel{Name: "slice", In: device.Names("x"), Scalars: device.Names("ranks index outer"), Out: device.Names("y")}
 	largest    = &device.Kernel{Name: "all_reduce.max", In: device.Names("x"), Scalars: device.Names("ranks nodes"), Out: device.Names("y")}
@@ -73,6 +76,12 @@ func (m Member) Gather(dev *device.Device, label string, x *device.Tensor, outer
 	c.Read("x", x)
 	c.ReadScalar("outer", float64(outer))
 	y := writeRows(c, x, x.Format, m.Size()*rows(x))
+	m.gather(c, outer, run)
+	return y
+}
+
+// gather lays the members' runs of each block down one after another.
+func (m Member) gather(c *device.Call, outer, run int) {
 	c.Body = func(c *device.Call) {
 		m.meet(c, func(calls []*device.Call) {
 			whole := calls[0].Output("y")
@@ -85,6 +94,46 @@ func (m Member) Gather(dev *device.Device, label string, x *device.Tensor, outer
 		})
 	}
 	c.Do()
+}
+
+// before is the product of the extents before one.
+func before(x *device.Tensor, dim int) int {
+	n := 1
+	for _, d := range x.Shape()[:dim] {
+		n *= d
+	}
+	return n
+}
+
+// GatherParts is the whole of what is cut along a dimension, of which every member has a part.
+//
+// Shapes: x (…,d,…) → y (…,n·d,…), n the members.
+func (m Member) GatherParts(dev *device.Device, label string, x *device.Tensor, dim int) *device.Tensor {
+	if m.Size() == 1 {
+		return x
+	}
+	outer, shape := before(x, dim), slices.Clone(x.Shape())
+	shape[dim] *= m.Size()
+	c := m.open(dev, label, gatherPart)
+	c.Read("x", x)
+	c.ReadScalar("outer", float64(outer))
+	y := c.Write("y", x.Format, shape...)
+	m.gather(c, outer, x.Len()/outer)
+	return y
+}
+
+// OwnPart is the inverse of GatherParts: a member's own part; no one meets.
+//
+// Shapes: x (…,n·d,…) → y (…,d,…).
+func (m Member) OwnPart(dev *device.Device, label string, x *device.Tensor, dim int) *device.Tensor {
+	if m.Size() == 1 {
+		return x
+	}
+	shape := slices.Clone(x.Shape())
+	shape[dim] /= m.Size()
+	c := m.openSlice(dev, label, x, before(x, dim))
+	y := c.Write("y", x.Format, shape...)
+	m.slice(c, before(x, dim), y.Len()/before(x, dim))
 	return y
 }
 
@@ -115,20 +164,29 @@ func (m Member) Slice(dev *device.Device, label string, x *device.Tensor, outer 
 		return x
 	}
 	n := parted(x, outer*m.Size())
+	c := m.openSlice(dev, label, x, outer)
+	y := writeRows(c, x, x.Format, outer*n)
+	m.slice(c, outer, n*width(x))
+	return y
+}
+
+func (m Member) openSlice(dev *device.Device, label string, x *device.Tensor, outer int) *device.Call {
 	c := dev.Open(label, slice)
 	c.Read("x", x)
 	c.ReadScalar("ranks", float64(m.Size()))
 	c.ReadScalar("index", float64(m.Index))
 	c.ReadScalar("outer", float64(outer))
-	y := writeRows(c, x, x.Format, outer*n)
+	return c
+}
+
+// slice copies the member's runs, one of each block.
+func (m Member) slice(c *device.Call, outer, run int) {
 	c.Body = func(c *device.Call) {
-		run := n * width(x)
 		for o := range outer {
 			move(c.Output("y"), o*run, c.Input("x"), (o*m.Size()+m.Index)*run, run)
 		}
 	}
 	c.Do()
-	return y
 }
 
 // Largest is the largest of every member's x, element by element; NaN where one has it.

@@ -25,10 +25,8 @@ func (c Config) CheckCanonical(l parallel.Layout) error {
 		return bad("precision", c.Precision, "one of up to 32 bits", "sums of squares are exact in float64 only for fp32")
 	case !powerOfTwo(share) || share > device.Segments:
 		return bad("layout tp·cp", number(share), fmt.Sprintf("a power of two up to %d", device.Segments), "a sequence is added in so many parts")
-	case l.ETP > 1:
-		return bad("layout etp", number(l.ETP), "1", "the gradient of a routing probability is added over tiles of an expert's hidden width")
-	case share%l.EP != 0 && l.EP%share != 0:
-		return bad("layout ep", number(l.EP), fmt.Sprintf("a divisor or a multiple of tp·cp (%d)", share), "experts must see whole microbatches, or equal parts of one")
+	case share%(l.EP*l.ETP) != 0 && l.EP*l.ETP%share != 0:
+		return bad("layout ep·etp", number(l.EP*l.ETP), fmt.Sprintf("a divisor or a multiple of tp·cp (%d)", share), "experts must see whole microbatches, or equal parts of one")
 	case !powerOfTwo(c.Batch):
 		return bad("batch", number(c.Batch), "a power of two", "the sequences of a microbatch must be a whole subtree, and a mean over them must divide exactly")
 	case l.CP > 1 && c.Batch > 1:

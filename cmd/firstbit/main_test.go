@@ -73,7 +73,6 @@ func TestBadInput(t *testing.T) {
 		{"train --recipe loose", "must be one of fixed, fast, canonical"},
 		{"train --recipe canonical --layout tp=2,cp=8", "layout tp·cp: 16: must be a power of two up to 8 with recipe canonical"},
 		{"train --recipe canonical --precision fp64", "precision: fp64: must be one of up to 32 bits with recipe canonical"},
-		{"train --recipe canonical --layout etp=2,ep=2", "layout etp: 2: must be 1 with recipe canonical"},
 		{"train --recipe canonical --layout cp=2", "batch: 4: must be 1 with cp with recipe canonical"},
 		{"verify layouts --layout dp=16", "dp must divide the 8 sequences of a step"},
 		{"verify modules --layout tp=3", "tp=3 must divide model.vocab (256); the nearest that fit: \"dp=1,tp=2\" and \"dp=1,tp=4\""},
