@@ -1,4 +1,4 @@
-.PHONY: report report-assets asm docs help test matrix mutants check arch fuzz attack golden learn precision routes scores bench parity notebooks
+.PHONY: site report report-assets asm docs help test matrix mutants check arch fuzz attack golden learn precision routes scores bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -45,7 +45,10 @@ notebooks: ## execute the notebooks and compare what they print; scripts/noteboo
 report: ## test the page of firstbit report in headless Chromium; SHOTS=DIR leaves screenshots there
 	scripts/report.sh
 
-report-assets: ## take the charting library of the report from the npm registry
+site: ## build the playground into site/dist, for any static server, and test it; SHOTS=DIR leaves screenshots, CAUSES=all runs the whole catalog
+	scripts/site.sh --test
+
+report-assets: ## take what the pages embed from the npm registry
 	scripts/report-assets.sh
 
 learn: ## train the hybrid, attention alone and Mamba alone; rewrite the table in docs/model.md

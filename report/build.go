@@ -18,6 +18,8 @@ type Pair struct {
 	Trace    diff.RunFunc
 	Localize func(diff.RunFunc, func(trace.Level)) (*diff.Report, error)
 	Command  string
+	// Each hears of every step of the whole runs, of both sides at once; nil: nobody does.
+	Each func(side, step int)
 }
 
 // Stages is how many times Page reports.
@@ -27,7 +29,7 @@ const Stages = 2 + int(trace.Kernel)
 // have ended, and after each level.
 func (p *Pair) Page(stage func(what string, page *Page)) (*Page, error) {
 	page := &Page{Runs: p.Runs, Command: p.Command, Steps: []Step{}, Calls: []Call{}, Chain: []diff.Parted{}, Missing: []string{}}
-	w, err := watch(p.Specs, trace.Op)
+	w, err := watch(p.Specs, trace.Op, p.Each)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ type watched struct {
 	leaves leaves
 }
 
-func watch(specs [2]run.Spec, level trace.Level) (*watched, error) {
+func watch(specs [2]run.Spec, level trace.Level, each func(side, step int)) (*watched, error) {
 	w := &watched{specs: specs}
 	err := diff.Both(func(side int) (err error) {
 		s := specs[side]
@@ -92,6 +94,9 @@ func watch(specs [2]run.Spec, level trace.Level) (*watched, error) {
 		}
 		s.Each = func(r train.Result) error {
 			w.rank0[side] = append(w.rank0[side], r)
+			if each != nil {
+				each(side, r.Step)
+			}
 			return nil
 		}
 		if w.out[side], err = run.Run(s); err == nil {
@@ -102,7 +107,7 @@ func watch(specs [2]run.Spec, level trace.Level) (*watched, error) {
 	return w, err
 }
 
-// leaves are how many values the sums of Calls add.
+// leaves are how many values the sums of Calls add: the most, over steps and ranks.
 type leaves struct {
 	mu    sync.Mutex
 	sums  map[string]map[string]int // by phase and path, by sum
@@ -134,7 +139,12 @@ func (l *leaves) add(call string, sums, fused map[string]int) {
 	if l.sums == nil {
 		l.sums, l.fused = map[string]map[string]int{}, map[string]map[string]int{}
 	}
-	l.sums[call], l.fused[call] = sums, fused
+	if l.sums[call] == nil {
+		l.sums[call], l.fused[call] = map[string]int{}, map[string]int{}
+	}
+	for sum, n := range sums { // the most of all, in whatever order
+		l.sums[call][sum], l.fused[call][sum] = max(l.sums[call][sum], n), max(l.fused[call][sum], fused[sum])
+	}
 }
 
 func (l *leaves) of(phase, path string) map[string]int { return l.sums[phase+" "+path] }

@@ -58,7 +58,7 @@ func replay(traces ...*trace.Trace) (w *watched, why string) {
 		}
 		specs[side].Until = lastStep(t)
 	}
-	w, err := watch(specs, trace.Off)
+	w, err := watch(specs, trace.Off, nil)
 	if err != nil {
 		return nil, lost + err.Error()
 	}

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"firstbit/diff"
-	"firstbit/experiments"
 	"firstbit/files"
 	"firstbit/report"
 	"firstbit/trace"
@@ -19,6 +16,7 @@ import (
 
 type reportFlags struct {
 	a, b, cause, out string
+	steps            int
 	json             bool
 }
 
@@ -40,6 +38,7 @@ func reportCommand() *cobra.Command {
 	fs.StringVar(&f.a, "a", "", "the `FLAGS` of train that make run A")
 	fs.StringVar(&f.b, "b", "", "the `FLAGS` of train that make run B")
 	fs.StringVar(&f.cause, "cause", "", "the pair of this `CAUSE` of the catalog")
+	fs.IntVar(&f.steps, "steps", 0, "of a cause, how many steps from where its runs begin; 0: all")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object, the data of the page")
 	c.MarkFlagsMutuallyExclusive("json", "output")
 	c.MarkFlagsMutuallyExclusive("cause", "a")
@@ -58,6 +57,8 @@ func (f *reportFlags) check(args []string) error {
 	switch {
 	case f.out == "" && !f.json:
 		return errors.New("-o: must be given: the FILE for the page, or --json")
+	case f.steps != 0 && f.cause == "":
+		return errors.New("--steps: needs --cause; of other runs it stands in --a and --b")
 	case pair && (f.a == "" || f.b == ""):
 		return errors.New("--a and --b: must both be given: the flags of train that make a run, such as '--preset tiny --schedule 1'")
 	case (pair || f.cause != "") != (len(args) == 0) || len(args) != 0 && len(args) != 2:
@@ -130,24 +131,16 @@ func (f *reportFlags) page(ctx context.Context, args []string, dir string) (*rep
 // pair is the runs that flags or a cause make.
 func (f *reportFlags) pair(dir string) (*report.Pair, error) {
 	if f.cause != "" {
-		c, err := experiments.Find(f.cause)
+		p, err := report.OfCause(f.cause, f.steps, dir)
 		if err != nil {
 			return nil, fmt.Errorf("--%w", err)
 		}
-		runs, err := c.Runs(dir)
-		if err != nil {
-			return nil, err
-		}
-		return &report.Pair{Specs: runs.Pair, Runs: c.Vary(), Trace: runs.Trace, Localize: c.Localize, Command: "firstbit report --cause " + c.ID + " -o report.html"}, nil
+		return p, nil
 	}
 	p, err := pairOf(f.a, f.b)
 	if err != nil {
 		return nil, err
 	}
 	p.Dir = dir
-	return &report.Pair{Specs: p.Specs, Runs: [2]string{f.a, f.b}, Trace: p.Trace, Localize: diff.Localize,
-		Command: fmt.Sprintf("firstbit report --a %s --b %s -o report.html", quoted(f.a), quoted(f.b))}, nil
+	return report.OfFlags(p, [2]string{f.a, f.b}), nil
 }
-
-// quoted is a text as a word of a shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
