@@ -85,7 +85,7 @@ func kernelsOf(s *shaker, each func(Cell) error, step func()) (cells []Cell, err
 		}
 		step()
 	}
-	for name, k := range s.kernels {
+	for name, k := range s.kernels { // sorted below
 		cells = append(cells, k.cell(name))
 	}
 	slices.SortFunc(cells, func(a, b Cell) int { return strings.Compare(a.Name, b.Name) })

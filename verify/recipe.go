@@ -106,7 +106,7 @@ func combine(preset string, of ...flagged) (combination, bool) {
 		}
 	}
 	var text []string
-	for axis, n := range axes {
+	for axis, n := range axes { // sorted below
 		text = append(text, axis+"="+n)
 	}
 	slices.Sort(text)

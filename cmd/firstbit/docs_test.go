@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"firstbit/experiments"
+	"firstbit/run"
 	"firstbit/train"
 )
 
@@ -45,6 +46,7 @@ func checkPage(t *testing.T, path string) {
 	got = section(t, got, "catalog", catalogTable)
 	got = section(t, got, "reference", referenceTable)
 	got = section(t, got, "presets", presetTable)
+	got = section(t, got, "rules", rulesTable)
 	got = section(t, got, "recipes", recipesTable)
 	got = section(t, got, "predicates", predicatesTable)
 	if *rewrite {
@@ -139,6 +141,16 @@ func referenceTable(*testing.T) string {
 				fmt.Fprintf(&b, "| `firstbit reproduce %s` | %s | %s | %s | %s |\n", c.ID, c.Symptom, c.Cause, c.Diagnose, c.Cure)
 			}
 		}
+	}
+	return b.String()
+}
+
+// rulesTable has what deterministic mode refuses.
+func rulesTable(*testing.T) string {
+	var b strings.Builder
+	b.WriteString("| rule | looks at | why | set |\n|---|---|---|---|\n")
+	for _, r := range run.Rules() {
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", r.ID, r.Field, r.Why, r.Set)
 	}
 	return b.String()
 }
