@@ -71,10 +71,11 @@ type Hooks struct {
 // job is a run under way.
 type job struct {
 	*Spec
-	resumed *checkpoint.Checkpoint // that it continues; nil: none
-	whole   *checkpoint.Whole      // of another layout's ranks; nil: of this one's
-	given   string                 // the Call that runs on operands of a user's file; empty: none does
-	refused *refusals              // collects what deterministic mode refuses; nil: the first ends a run that is to be deterministic
+	resumed *checkpoint.Checkpoint           // that it continues; nil: none
+	whole   *checkpoint.Whole                // of another layout's ranks; nil: of this one's
+	given   string                           // the Call that runs on operands of a user's file; empty: none does
+	refused *refusals                        // collects what deterministic mode refuses; nil: the first ends a run that is to be deterministic
+	inner   func(rank int) device.Middleware // around the kernel, where plans are chosen; nil: none
 }
 
 // Outcome is what a run leaves besides its trace.

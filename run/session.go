@@ -166,6 +166,9 @@ func (j *job) begin(rank parallel.Rank, tracer *trace.Tracer) (*session, error) 
 	if j.Load {
 		chain = append(chain, run.outcome.count)
 	}
+	if j.inner != nil {
+		chain = append(chain, j.inner(rank.Index))
+	}
 	run.device = device.New(device.Options{Rank: rank.Index, At: j.Layout.At(rank.Index), Schedule: j.Schedule, Library: j.Library}, chain...)
 	return run, nil
 }

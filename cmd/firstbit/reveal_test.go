@@ -82,8 +82,8 @@ func TestRevealPrograms(t *testing.T) {
 		require.Contains(t, stderr, why, how)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
-	for flags, why := range map[string]string{"reveal": "KERNEL or --exec must be given", "reveal --exec /nonexistent": "--exec", "reveal matmul --exec cat": "exclude it", "reveal all_reduce -n 1": "2 ranks or more",
-		"reveal all_reduce --element 3": "--element 3 of --elements 1", "reveal --exec ''": "KERNEL or --exec"} {
+	for flags, why := range map[string]string{"reveal": "KERNEL, CALL or --exec must be given", "reveal --exec /nonexistent": "--exec", "reveal matmul --exec cat": "exclude it", "reveal all_reduce -n 1": "2 ranks or more",
+		"reveal all_reduce --element 3": "--element 3 of --elements 1", "reveal --exec ''": "KERNEL, CALL or --exec"} {
 		code, _, stderr := firstbit(t, strings.Fields(strings.ReplaceAll(flags, "''", ""))...)
 		require.Equal(t, 2, code, flags)
 		if flags != "reveal --exec ''" {
@@ -109,5 +109,27 @@ func TestRevealCollectives(t *testing.T) {
 		v := jsonOf(t, stdout)
 		require.Equal(t, c[1], v["class"], "%s %s%s", c[0], stdout, stderr)
 		require.Equal(t, true, v["verified"], c[0])
+	}
+}
+
+// A Call of a run has a tree, several have a line each.
+func TestRevealCallsOfARun(t *testing.T) {
+	code, stdout, stderr := firstbit(t, "reveal", "layers.1.attn.attention", "--preset", "pico", "--sum", "keys", "--plan", "layers.1.attn.attention keys:lanes(4)")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "class lanes(4)")
+	require.Contains(t, stdout, "its leaves are values of v, 16 of 16; as planned: true")
+	code, stdout, stderr = firstbit(t, "reveal", "layers.1.attn.w?", "--preset", "pico", "--json")
+	require.Zero(t, code, stderr)
+	sums := jsonOf(t, stdout)["sums"].([]any)
+	require.Len(t, sums, 4)
+	for _, s := range sums {
+		require.Equal(t, true, s.(map[string]any)["planned"])
+	}
+	for flags, why := range map[string]string{"layers.1.attn.wq --preset pico -n 4": "--n: is for a KERNEL", "matmul --preset pico": "--preset: is for a CALL of a run", "layers.1.attn.wx --preset pico": "no Call of that name: nearest",
+		"layers.1.attn.wq --preset pico --save x": "--save: reveal writes no files", "layers.1.attn.wq --preset pico --rank 3": "rank 3"} {
+		code, stdout, stderr := firstbit(t, append([]string{"reveal"}, strings.Fields(flags)...)...)
+		require.Equal(t, 2, code, flags)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, why)
 	}
 }
