@@ -3,6 +3,7 @@ package recipe
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"firstbit/experiments"
@@ -52,6 +53,10 @@ func (x row) commands(c *experiments.Cause, s Small, config string) (show, cure 
 		for side, flags := range c.Flags(cured) {
 			words := []string{"--config", quote(config), "--layout", layout}
 			for _, p := range s.Plans {
+				glob, _, _ := strings.Cut(p, " ")
+				if slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, glob+" ") }) {
+					continue // the pair is about that sum
+				}
 				words = append(words, "--plan", quote(p))
 			}
 			for i := 0; i+1 < len(flags); i += 2 {

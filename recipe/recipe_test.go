@@ -139,24 +139,28 @@ func TestSmallKeepsThePattern(t *testing.T) {
 	}
 }
 
+// scripts all start the same, and name a folder DIR.
+var scripts = []string{
+	"--num-layers 12 --bf16",
+	"--num-layers 12\n--bf16\n",
+	"python pretrain.py --num-layers=12 --bf16",
+	"N=12; torchrun a.py --num-layers $N ${X:---bf16}",
+	"A=(--num-layers 12); A+=(\"--bf16\"); srun bash -c \"python a.py ${A[*]}\"",
+	"sbatch <<EOF\n#!/bin/bash\nsrun python a.py --num-layers 12 \\\n  --bf16\nEOF",
+	"run() { exec env X=1 python a.py --num-layers 12 \"$@\"; }\nrun --bf16",
+	"if [ ! -f data ]; then echo none; exit 1; fi\nset -eu; cd /nowhere\npython a.py --num-layers 12 --bf16 | tee log",
+	"case $S in big) L=96;; *) L=12;; esac\nfor i in 1 2; do T=\"python a.py --num-layers $L --bf16\"; done; eval $T",
+	"python -m torch.distributed.run --nproc_per_node 8 a.py --num-layers 12 --bf16 > DIR/log 2>&1 &",
+	"touch DIR/x; mkdir DIR/y; python a.py --num-layers 12 --bf16 > >(tee DIR/z)",
+	"GPT_ARGS=\"--num-layers 12 --bf16\"; OTHER=(--bf16)",
+	"python eval.py --x\npython a.py --num-layers 12 --bf16",
+}
+
 // What a script would start is found whatever the shell makes of it, and nothing of it acts.
 func TestScripts(t *testing.T) {
 	dir := t.TempDir()
-	for _, text := range []string{
-		"--num-layers 12 --bf16",
-		"--num-layers 12\n--bf16\n",
-		"python pretrain.py --num-layers=12 --bf16",
-		"N=12; torchrun a.py --num-layers $N ${X:---bf16}",
-		"A=(--num-layers 12); A+=(\"--bf16\"); srun bash -c \"python a.py ${A[*]}\"",
-		"sbatch <<EOF\n#!/bin/bash\nsrun python a.py --num-layers 12 \\\n  --bf16\nEOF",
-		"run() { exec env X=1 python a.py --num-layers 12 \"$@\"; }\nrun --bf16",
-		"if [ ! -f data ]; then echo none; exit 1; fi\nset -eu; cd /nowhere\npython a.py --num-layers 12 --bf16 | tee log",
-		"case $S in big) L=96;; *) L=12;; esac\nfor i in 1 2; do T=\"python a.py --num-layers $L --bf16\"; done; eval $T",
-		"python -m torch.distributed.run --nproc_per_node 8 a.py --num-layers 12 --bf16 > " + dir + "/log 2>&1 &",
-		"touch " + dir + "/x; mkdir " + dir + "/y; python a.py --num-layers 12 --bf16 > >(tee " + dir + "/z)",
-		"GPT_ARGS=\"--num-layers 12 --bf16\"; OTHER=(--bf16)",
-		"python eval.py --x\npython a.py --num-layers 12 --bf16",
-	} {
+	for _, text := range scripts {
+		text = strings.ReplaceAll(text, "DIR", dir)
 		r := parse(t, text)
 		require.Equal(t, 12, r.layers, text)
 		require.True(t, r.bf16, text)
@@ -235,6 +239,9 @@ func FuzzParse(f *testing.F) {
 		if err == nil {
 			f.Add(text, filepath.Ext(file))
 		}
+	}
+	for _, text := range scripts {
+		f.Add([]byte(text), ".sh")
 	}
 	f.Add([]byte("a=(${b[@]} {x,y}) ; for i in ${a[@]}; do eval \"c=$((i**2))\"; done; bash -c 'python a.py --x $c'"), ".sh")
 	f.Fuzz(func(t *testing.T, text []byte, ext string) {
