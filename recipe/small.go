@@ -138,7 +138,7 @@ func (r *Recipe) Small() (s Small, err error) {
 	c.Optim.Clip = min(r.clip, 0.5) // below the norm, or the coefficient is clamped to 1 and hides it
 	c.Cluster.Bucket, c.Cluster.Overlap = 1<<12, r.overlapReduce || r.overlapGather
 	s.Config = c
-	if s.Layout.World() > 1 {
+	if s.Layout.DP*s.Layout.CP > 1 { // whose gradients are added
 		s.Plans = r.collectives()
 	}
 	if r.routerFusion && strings.Contains(c.Model.Pattern, "E") {
