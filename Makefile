@@ -39,7 +39,7 @@ parity: ## make the reference files of parity/testdata again, and load what firs
 docs: ## run every command of README.md and docs/
 	scripts/docs.sh
 
-notebooks: ## execute the notebooks and compare what they print; scripts/notebooks.sh --rewrite takes the new outputs
+notebooks: ## execute the lessons, compare what they print, and try what they suggest; scripts/notebooks.sh --rewrite takes the new outputs
 	scripts/notebooks.sh
 
 report: ## test the page of firstbit report in headless Chromium; SHOTS=DIR leaves screenshots there

@@ -3,11 +3,17 @@
 compare COMMITTED FRESH: is what they print the same?
 rewrite COMMITTED FRESH: the fresh outputs take the place of the committed ones
 alter FRESH OTHER: a copy in which one printed digit is another
+try NOTEBOOK…: does whatever the lesson suggests to try run? Knobs stand in its first code cell; a bullet of its last cell changes some.
 """
 
+import contextlib
 import difflib
+import io
 import json
+import os
+import re
 import sys
+import time
 
 
 def read(path):
@@ -58,4 +64,60 @@ def alter(fresh, other):
     write(other, notebook)
 
 
-sys.exit({"compare": compare, "rewrite": rewrite, "alter": alter}[sys.argv[1]](*sys.argv[2:]))
+KNOB = re.compile(r"`([A-Z_]+(?:, [A-Z_]+)*) = (.*?)`(?=[,:]|$)")
+
+
+def changed(knobs, settings):
+    """The cell of knobs with some of them set."""
+    for names, value in settings:
+        knobs, n = re.subn(rf"(?m)^{names} = .*$", lambda _: f"{names} = {value}", knobs)
+        if n != 1:
+            raise ValueError(f"the first cell has no knob {names}")
+    return knobs
+
+
+def execute(notebook, settings):
+    """Runs a lesson's code with other knobs, its pictures drawn and thrown away."""
+    import matplotlib.pyplot as plt
+
+    plt.show = lambda: (plt.gcf().canvas.draw(), plt.close("all"))
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    cells[0] = changed(cells[0], settings)
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for cell in cells:
+            exec(compile(cell, "cell", "exec"), names)
+
+
+def attempt(*paths):
+    status = 0
+    for path in paths:
+        notebook = read(path)
+        os.chdir(os.path.dirname(os.path.abspath(path)))
+        sys.path.insert(0, os.getcwd())
+        bullets = [b for b in "".join(notebook["cells"][-1]["source"]).split("\n") if b.startswith("- `")]
+        settings = [KNOB.findall(b) for b in bullets]
+        if len(bullets) < 2 or not all(settings) or notebook["cells"][1]["id"] != "knobs":
+            print(f"{path}: its knobs must come first, and its last cell suggest two changes of them or more")
+            status = 1
+        for setting in settings:
+            begun = time.monotonic()
+            try:
+                execute(notebook, setting)
+                said = "runs"
+            except Exception as failed:
+                said, status = f"FAILED: {type(failed).__name__}: {failed}", 1
+            print(f"{os.path.basename(path)}: {'; '.join(' = '.join(s) for s in setting)}: {said}, {time.monotonic() - begun:.1f} s", flush=True)
+        # The negative controls: a knob that is not there, and a value that no run can have.
+        for wrong in [("NOSUCH", "1")], [(settings[0][0][0], "None")]:
+            try:
+                execute(notebook, wrong)
+            except Exception:
+                continue
+            print(f"{path}: {wrong} was not refused")
+            status = 1
+        os.chdir(sys.path.pop(0) + "/..")
+    return status
+
+
+sys.exit({"compare": compare, "rewrite": rewrite, "alter": alter, "try": attempt}[sys.argv[1]](*sys.argv[2:]))
