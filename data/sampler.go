@@ -19,11 +19,12 @@ type Sampler struct {
 
 	documents Documents
 
-	corpus *Corpus
-	t      int
-	seed   uint64
-	epoch  int64 // of perm; −1 before the first
-	perm   []int
+	corpus  *Corpus
+	windows int // of an epoch
+	t       int
+	seed    uint64
+	epoch   int64 // of perm; −1 before the first
+	perm    []int
 }
 
 // NewSampler deals samples of t tokens and their targets.
@@ -36,11 +37,22 @@ func NewSampler(c *Corpus, t int, seed uint64, d Documents) (*Sampler, error) {
 	if len(c.Tokens) <= t {
 		return nil, fail(c.Name, "%d tokens: must be at least seq+1 (%d)", len(c.Tokens), int64(t)+1)
 	}
-	return &Sampler{corpus: c, t: t, seed: seed, epoch: -1, documents: d}, d.check(c)
+	return &Sampler{corpus: c, windows: (len(c.Tokens) - 1) / t, t: t, seed: seed, epoch: -1, documents: d}, d.check(c)
 }
 
 // Windows is the number of samples of an epoch.
-func (s *Sampler) Windows() int { return (len(s.corpus.Tokens) - 1) / s.t }
+func (s *Sampler) Windows() int { return s.windows }
+
+// Keep leaves an epoch its first n windows.
+//
+// Errors: there are fewer.
+func (s *Sampler) Keep(n int) error {
+	if n > s.windows {
+		return fail(s.corpus.Name, "%d samples of %d tokens: must be at least samples (%d)", s.windows, s.t, n)
+	}
+	s.windows = n
+	return nil
+}
 
 // Next deals the next samples and advances Consumed. It allocates at an epoch's start only.
 //

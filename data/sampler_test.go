@@ -92,6 +92,11 @@ func TestSamplerRefuses(t *testing.T) {
 	s := newSampler(t, 5, 4, 1)
 	require.Equal(t, []int32{0, 1, 2, 3, 0, 1, 2, 3}, deal(s, 2), "one window, every epoch")
 
+	require.EqualError(t, s.Keep(2), "data counting: 1 samples of 4 tokens: must be at least samples (2)")
+	two := newSampler(t, 401, 4, 1)
+	require.NoError(t, two.Keep(2))
+	require.ElementsMatch(t, []int32{0, 1, 2, 3, 4, 5, 6, 7}, deal(two, 2), "the first of the data")
+
 	require.Panics(t, func() { _, _ = NewSampler(counting(4), 0, 1, Documents{}) })
 	require.Panics(t, func() { s.Next(make([]int32, 3), make([]int32, 3), nil) })
 	require.Panics(t, func() { s.Next(make([]int32, 4), make([]int32, 8), nil) })

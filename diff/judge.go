@@ -78,9 +78,10 @@ func findingOf(a *trace.Record, verdict string, level trace.Level) Finding {
 
 // roots lists every record of the first diverging iteration whose inputs are equal and outputs
 // are not: independent origins, since none can be a consequence of another. Where its kernels
-// were traced they stand for a Call.
+// were traced they stand for a Call. A number that the loop or the configuration sets differs wherever it is read, so of those Calls the
+// first is listed.
 func (r *Report) roots(all *world) {
-	for _, p := range all.pairs {
+	for l, p := range all.pairs {
 		if p.identical() {
 			continue
 		}
@@ -99,7 +100,7 @@ func (r *Report) roots(all *world) {
 			case j < 0 || rec.Iteration != a.Iteration || rec.View || len(rec.Flags)+len(p.b[j].Flags) > 0:
 			case rec.Kind == "metric" || rec.Kind == "module" || rec.Kind == "state" || rec.Kind == "recompute":
 			case p.level >= trace.Kernel && rec.Kind == "op" && i > 0 && p.a[i-1].Kind == "kernel":
-			case all.regrouped(rec, &p.b[j]):
+			case all.regrouped(rec, &p.b[j]), i == p.first && r.Ranks[l].Verdict == "origin" && scalarDiffers(rec, &p.b[j]) != nil:
 				r.Roots = append(r.Roots, findingOf(rec, "origin", p.level))
 			case sigsEqual(brought(rec), brought(&p.b[j])) && !sigsEqual(rec.Out, p.b[j].Out):
 				if verdict, _ := p.outputsDiffer(rec, &p.b[j], all); verdict != "origin" { // a member or the sender brought it

@@ -15,7 +15,8 @@ type Window struct {
 	Inner string // GLOB of Calls to look inside, at level kernel; empty: all
 	Dump  string // GLOB of Calls whose bytes to keep
 	Ranks trace.Set
-	Next  int // so many steps more: what changed in memory after the step's last Call is first read there
+	Next  int  // so many steps more: what changed in memory after the step's last Call is first read there
+	Parts bool // beside the digests those that add up over the pieces of all ranks
 }
 
 // RunFunc runs side 0 or 1 of a pair from its beginning and returns its trace. The two sides run at once.
@@ -105,6 +106,40 @@ func Inside(run RunFunc, found *Finding) (*Report, error) {
 	return r, err
 }
 
+// LocalizeLayouts finds where a pair of runs of one training in two layouts parts: the metrics give the step, and at that step the pieces of all
+// ranks, added up, the first Call. With within it is the first further apart than that: the bytes of every Call are dumped for it.
+func LocalizeLayouts(run RunFunc, within *Within, progress func(level trace.Level)) (*Report, error) {
+	at := func(w Window, apart *Within) (*Report, error) {
+		if progress != nil {
+			progress(w.Level)
+		}
+		a, b, err := tracePair(run, w)
+		if err != nil {
+			return nil, err
+		}
+		return Layouts(a, b, apart)
+	}
+	report, err := at(Window{Level: trace.Metrics}, nil)
+	if err != nil || report.Identical {
+		return report, err
+	}
+	levels := []LevelStep{report.levelStep(trace.Metrics)}
+	w := Window{Level: trace.Op, Step: report.First.Iteration, Parts: true}
+	if within != nil {
+		w.Dump = "*"
+	}
+	for ; ; w.Step-- { // states of layouts have no digest in common that the metrics could show, so a step may have begun with others already
+		if report, err = at(w, within); err != nil {
+			return nil, err
+		}
+		if w.Step == 1 || report.Identical || report.First.Kind != "state" {
+			break
+		}
+	}
+	report.Levels = append(levels, report.levelStep(trace.Op))
+	return report, nil
+}
+
 // CompareAt compares a pair of runs in one window.
 func CompareAt(run RunFunc, w Window) (*Report, error) { return compareRuns(run, w) }
 
@@ -165,20 +200,26 @@ func Both(do func(side int) error) error {
 }
 
 func compareRuns(run RunFunc, w Window) (*Report, error) {
+	a, b, err := tracePair(run, w)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Compare(a, b)
+	if err != nil {
+		return nil, err
+	}
+	r.Confirm(a.Dir, b.Dir)
+	return r, nil
+}
+
+// tracePair runs both sides.
+func tracePair(run RunFunc, w Window) (a, b *trace.Trace, err error) {
 	var traces [2]*trace.Trace
-	err := Both(func(side int) (err error) {
+	err = Both(func(side int) (err error) {
 		traces[side], err = run(side, w)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	r, err := Compare(traces[0], traces[1])
-	if err != nil {
-		return nil, err
-	}
-	r.Confirm(traces[0].Dir, traces[1].Dir)
-	return r, nil
+	return traces[0], traces[1], err
 }
 
 func (r *Report) levelStep(l trace.Level) LevelStep {

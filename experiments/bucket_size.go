@@ -12,7 +12,7 @@ var bucketSize = &Cause{
 		Cure:     "an order independent of the bucket: over ranks pairwise, and a norm whose sum of squares is exact",
 		Source:   "DeepSpeed #6351", Layouts: []string{"dp=8", "dp=4,ep=2"},
 	},
-	Found: Found{Root: "grads.bucket.*", Class: "topology", also: []string{"weights.bucket.*"}}, // the same buckets on their way back
+	Found: Found{Root: "grads.bucket.*", Class: "topology", also: []string{"weights.bucket.*", "loss_scale.unscale"}}, // the same buckets on their way back, and what reads them
 	config: func() train.Config {
 		c := cluster()
 		c.Model.MoE.Aux = "sequence" // as the canonical recipe asks

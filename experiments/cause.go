@@ -38,6 +38,9 @@ type Cause struct {
 	harmless []half
 	// quiet are layouts on which the broken pair must be identical.
 	quiet []string
+	// across is set where run A is on one rank, with the samples of all, and run B on the layout that the cause is shown on: they are compared by what
+	// both have, added up over ranks.
+	across bool
 
 	// elsewhere is set in another precision than the cause's own: there a format may round away what a sum has otherwise.
 	elsewhere bool
@@ -68,7 +71,7 @@ type About struct {
 type Found struct {
 	// Root is the GLOB of the Call the localiser must name, on scope.name at kernel level, Class
 	// the class it must give.
-	Root, Class string `json:"-"`
+	Root, Class string `json:"-"` // empty across layouts, whose records are none of one Call
 	// verdict is what it must come to; empty: origin.
 	verdict string
 	// also are GLOBs of further Calls that the cause makes a root of, independent of the first.
@@ -81,6 +84,8 @@ type Found struct {
 	seen int
 	// unmoved is set where both runs have the same bits: it is the tracer that sees others.
 	unmoved bool
+	// within is how far apart the two runs of an across may be, or another rounding would be found first; empty: the bits count.
+	within string
 	// shallow is the verdict at op level, where that is another.
 	shallow string
 	// sameXOR is set where an output of the root has the same XOR in both runs.
@@ -134,7 +139,7 @@ var everyAxis = []string{"dp=1", "tp=2", "cp=2", "pp=2", "ep=2", "dp=2,tp=2,pp=2
 var catalog = []*Cause{
 	dprobAtomics, auxLossAtomics, wgradSplitK, dqAtomics, embeddingScatter, mambaAtomics, unpermuteScatter, // A
 	scaleCollective, bucketSize, ringPermutation, switchHistory, microbatchOrder, clipNorm, // A, over microbatches and ranks
-	autotuneSwap, libraryUpdate, smCount, gpuGeneration, fmaContraction, // A, by machine and library
+	autotuneSwap, libraryUpdate, smCount, gpuGeneration, fmaContraction, layoutOrder, // A, by machine, library and layout
 	topkTies, topkSlots, ssdChunk, lateFlag, bufferAlias, staleRead, bitFlip, // B
 	rngOmission, scaleRebuild, rngDedupe, rngExtraDraw, rngReseed, rngLiveHandle, // C
 	dataOffset, dataEpoch, gatherSkip, stepCounter, mxDoubleQuant, amaxHistory, biasDrift, // C
@@ -142,7 +147,8 @@ var catalog = []*Cause{
 	oneBadMember, keyOrderFirst, missingRecord, printedLoss, probeSync, probeEffect, // D
 	bucketReuse, bucketRewrite, staticGradient, racingConfig, tuningWrites, reductionTuning, routerGradient, recomputedRouter, // E, in a run
 	recomputeCounts, loaderDraw, ratePosition, syntheticStep, tornCheckpoint, staleMoments, // E, counters and states
-	lossScale, foundInf, normaliserLocal, meanOfMeans, maskLost, rngShard, stageBoundaries, replicaDrift, replicaNorm, // E, of scaled losses, packed documents and replicas
+	chunkBoundary, rowsTile, rngShard, // E, between two layouts
+	lossScale, foundInf, normaliserLocal, meanOfMeans, shortWindow, maskLost, stageBoundaries, replicaDrift, replicaNorm, // E, of scaled losses, packed documents and replicas
 }
 
 // Causes lists the catalog.
@@ -168,8 +174,15 @@ func (c *Cause) Vary() (text [2]string) {
 			text[side] = fmt.Sprintf("continues after step %d, %s", c.stop, v)
 		}
 	}
+	if c.across {
+		text[0] += ", on one rank"
+		text[1] += ", on " + c.Layouts[0]
+	}
 	return text
 }
+
+// Across tells whether its two runs have two layouts.
+func (c *Cause) Across() bool { return c.across }
 
 // Persists tells whether that still differs in the cured pair.
 func (c *Cause) Persists() bool { return c.cured.source }
@@ -209,7 +222,17 @@ func (c *Cause) Unmoved() bool { return c.unmoved }
 
 // Localize finds where the cause's pair parts, from its traces alone. Where no metric shows it, it looks at the step that the cause names.
 func (c *Cause) Localize(run diff.RunFunc, progress func(trace.Level)) (*diff.Report, error) {
-	if c.seen == 0 {
+	switch {
+	case c.across:
+		var within *diff.Within
+		if c.within != "" {
+			var err error
+			if within, err = diff.ParseWithin(c.within); err != nil {
+				return nil, err
+			}
+		}
+		return diff.LocalizeLayouts(run, within, progress)
+	case c.seen == 0:
 		return diff.Localize(run, progress)
 	}
 	return diff.LookAt(run, c.seen, progress)
@@ -240,15 +263,20 @@ func (c *Cause) spec(s setting, side int) run.Spec {
 	if !s.source {
 		v.library, v.plans, v.faults, v.set = "", nil, nil, nil
 	}
+	config, layout := c.configured(slices.Concat(v.set, s.set)), c.Layout()
+	if c.across && s.source && side == 0 {
+		config.Micro *= layout.DP
+		layout = parallel.Layout{}.Full()
+	}
 	return run.Spec{
-		Config:   c.configured(slices.Concat(v.set, s.set)),
-		Layout:   c.Layout(),
+		Config:   config,
+		Layout:   layout,
 		Schedule: device.Schedule{Seed: v.schedule},
 		Recipe:   s.recipe,
 		Library:  v.library,
 		Plans:    slices.Concat(v.plans, s.plans),
 		Faults:   slices.Concat(v.faults, s.faults),
-		Kept:     run.Kept{Digest: true, Elements: len(v.set) > 0},
+		Kept:     run.Kept{Digest: true, Elements: len(v.set) > 0 || c.across},
 
 		Interrupt: c.interrupt,
 	}

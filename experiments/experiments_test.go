@@ -24,14 +24,17 @@ func TestEveryCauseReproduces(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, r.Why)
 			require.True(t, r.OK)
-			if c.seen == 0 {
+			switch {
+			case c.across:
+				require.Len(t, r.Report.Levels, 2)
+			case c.seen == 0:
 				require.Len(t, r.Report.Levels, 5)
 			}
 			require.NotNil(t, r.Faulty)
 			require.NotNil(t, r.Healthy, "what people have is a healthy run and a faulty one")
 			require.NotNil(t, r.Healthy.Root)
 			require.Equal(t, c.silent || c.unmoved || c.seen > 0, r.Healthy.Identical)
-			if c.verdict != "memory" { // no Call is the root of what memory does
+			if c.verdict != "memory" && !c.across { // no Call is the root of what memory does
 				both := r.Report.A != nil && r.Report.B != nil
 				require.Equal(t, both && r.Fault.Root.Verdict != "artifact" && c.Class != "control", r.Report.Confirmed, "of a Call that one run has alone there is nothing to compare")
 				require.True(t, len(r.Report.Roots) > 0 || !both || slices.Contains([]string{"restore", "artifact"}, r.Fault.Root.Verdict))

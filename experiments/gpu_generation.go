@@ -13,7 +13,7 @@ var gpuGeneration = &Cause{
 		Cure:     "one generation for the run and for its replay; or products added up in fp32, one by one, at the price of the tensor cores",
 		Source:   "MMA-Sim, arXiv 2511.10909; Hawkeye, arXiv 2603.20421", Layouts: everyAxis,
 	},
-	Found:  Found{Root: "layers.0.ssm.in_proj", Class: "topology"},
+	Found:  Found{Root: "layers.0.ssm.in_proj", Class: "topology", also: products},
 	config: func() train.Config { c := train.Tiny(); c.Steps = 20; return c },
 	vary:   [2]variation{{schedule: 1, plans: []string{"* k:mma(ampere)"}}, {schedule: 1, plans: []string{"* k:mma(hopper)"}}},
 	broken: setting{source: true},

@@ -11,7 +11,7 @@ var libraryUpdate = &Cause{
 		Source:    "containers that move on: release notes of cuBLAS do not promise bits between releases",
 		Reference: reportedLibrary, Layouts: everyAxis,
 	},
-	Found:  Found{Root: "layers.0.ssm.in_proj", Class: "library"},
+	Found:  Found{Root: "layers.0.ssm.in_proj", Class: "library", also: products},
 	config: brief,
 	vary:   [2]variation{{schedule: 1, library: "sim-13.0"}, {schedule: 1, library: "sim-13.1"}},
 	broken: setting{source: true},

@@ -24,8 +24,10 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 	var traces [2]*trace.Trace
 	err = diff.Both(func(side int) (err error) {
 		spec := h.cause.spec(s, side)
-		if spec.Layout, err = parallel.ParseLayout(layout); err != nil {
-			return err
+		if h.layout != "" {
+			if spec.Layout, err = parallel.ParseLayout(h.layout); err != nil {
+				return err
+			}
 		}
 		if side == 1 || sideA {
 			spec.Resume = from
@@ -44,6 +46,7 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 	}
 	for _, o := range out {
 		o.Steps = slices.DeleteFunc(o.Steps, func(r train.Result) bool { return r.Step <= h.cause.stop })
+		o.Elements = o.Elements[max(0, len(o.Elements)-len(o.Steps)):]
 	}
 	if h.healthy == nil { // the first pair is the healthy one
 		h.healthy = out[0]
@@ -55,19 +58,13 @@ func (h *harness) pair(name string, s setting, sideA bool) (bool, error) {
 	return same(out[0], out[1]), nil
 }
 
-// same compares two runs. Where they cut what the ranks hold otherwise, what they hold is compared element by element.
+// same compares two runs.
 func same(a, b *run.Outcome) bool {
 	if len(a.Steps) != len(b.Steps) {
 		return false
 	}
 	for i := range a.Steps {
-		if a.Elements != nil {
-			if a.Elements[i] != b.Elements[i] || !sameMetrics(a.Steps[i].Metrics, b.Steps[i].Metrics) {
-				return false
-			}
-			continue
-		}
-		if a.Steps[i].State != b.Steps[i].State || !sameMetrics(a.Steps[i].Metrics, b.Steps[i].Metrics) {
+		if otherState(a, b, i, i) || !sameMetrics(a.Steps[i].Metrics, b.Steps[i].Metrics) {
 			return false
 		}
 	}

@@ -118,7 +118,10 @@ func (c *Cause) Reproduce(progress func(string)) (*Result, error) {
 
 // Stages is how many pairs and levels Reproduce reports as it goes.
 func (c *Cause) Stages() int {
-	const levels = int(trace.Kernel)
+	levels := int(trace.Kernel)
+	if c.across {
+		levels = 2
+	}
 	return 1 + levels + 1 + len(c.halves) + len(c.harmless) + len(c.quiet)
 }
 
@@ -145,9 +148,9 @@ func (r *Result) judge(c *Cause) {
 		require(match.Match(root.Path(), c.Root) || c.elsewhere && c.explains(root.Path()), "the localiser names %s, not %s", root.Path(), c.Root)
 		verdict := cmp.Or(c.verdict, "origin")
 		require(root.Verdict == verdict, "the verdict is %s, not %s", root.Verdict, verdict)
-		require(r.Fault.Class != nil && *r.Fault.Class == c.Class, "the class is not %s", c.Class)
+		require(text(r.Fault.Class) == c.Class, "the class is not %s", c.Class)
 		// Of a Call that one run has alone there is nothing to compare.
-		alone := c.Class == "control" || r.Report != nil && (r.Report.A == nil || r.Report.B == nil)
+		alone := c.Class == "control" || c.across || r.Report != nil && (r.Report.A == nil || r.Report.B == nil)
 		require(r.Report != nil && (r.Report.Confirmed || alone || verdict != "origin"), "no bytes confirm the verdict") // those of memory are the reader's
 	}
 	if r.Report != nil {
@@ -167,6 +170,14 @@ func (r *Result) judge(c *Cause) {
 	}
 	require(!c.flips || r.Routes != nil && r.Routes.Flips > 0, "no route flips")
 	r.OK = len(r.Why) == 0
+}
+
+// text is what a pointer points to; nil: nothing.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // explains tells whether a Call is one that the cause makes a root of.
@@ -201,7 +212,9 @@ func (h *harness) fault(r *Result) error {
 	pair, out := runs.Pair, runs.out
 	r.Report = report
 	r.Fault.Identical, r.Fault.Expected = report.Identical, h.cause.Root
-	r.Routes = run.CompareRoutes(out[0].Routes, out[1].Routes)
+	if !h.cause.across { // whose tokens lie on other ranks
+		r.Routes = run.CompareRoutes(out[0].Routes, out[1].Routes)
+	}
 	for _, f := range slices.Concat(out[0].Faults, out[1].Faults) {
 		r.idle = r.idle || f.Acted == 0 && !strings.HasPrefix(f.Spec, "probe@") // what a tracer does is done where there is one
 	}
@@ -229,21 +242,6 @@ func (h *harness) fault(r *Result) error {
 	r.Fault.Found, r.Fault.Bytes = &found, report.Bytes
 	r.Spread = spread(report)
 	return nil
-}
-
-// printed finds the step at which losses printed to six decimals part.
-func printed(a, b *run.Outcome) Printed {
-	return Printed{Decimals: printedDecimals, FirstStep: compared(a.Steps, b.Steps).Printed}
-}
-
-// printsOther tells whether two losses are printed differently.
-func printsOther(a, b []train.Metric) bool {
-	for i := range min(len(a), len(b)) {
-		if a[i].Name == "loss" {
-			return fmt.Sprintf("%.*f", printedDecimals, a[i].Value) != fmt.Sprintf("%.*f", printedDecimals, b[i].Value)
-		}
-	}
-	return false
 }
 
 // spread lists the Calls that differed after the root: the next few, then the first weight.

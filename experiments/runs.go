@@ -47,7 +47,7 @@ func (r *Runs) Trace(side int, w diff.Window) (*trace.Trace, error) {
 
 // options traces one window into a directory of its own.
 func (r *Runs) options(side int, w diff.Window) trace.Options {
-	o := trace.Options{Dir: filepath.Join(r.dir, fmt.Sprintf("%s-%c", w.Level, 'a'+side)), Level: w.Level, Dump: w.Dump}
+	o := trace.Options{Dir: filepath.Join(r.dir, fmt.Sprintf("%s-%c", w.Level, 'a'+side)), Level: w.Level, Dump: w.Dump, Parts: w.Parts}
 	switch {
 	case w.Step > 0:
 		o.Steps = r.cause.Window(w.Step)

@@ -13,6 +13,9 @@ import (
 // everyPrecision lists those that causes are shown in. fp64 is for references.
 var everyPrecision = []string{"fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"}
 
+// products are the Calls that multiply matrices, any of which may be the first to show another kernel of them where a format rounds the difference away.
+var products = []string{"*.in_proj*", "*.out_proj*", "*.attn.w?*", "*.mlp.w?*", "*.shared.w?*", "*.experts.*", "*.router.*", "*logits*", "*.proj*"}
+
 // On is the cause shown on another layout.
 func (c *Cause) On(layout string) (*Cause, error) {
 	l, err := parallel.ParseLayout(layout)

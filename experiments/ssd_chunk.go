@@ -12,7 +12,7 @@ var ssdChunk = &Cause{
 		Cure:     "the chunk size pinned",
 		Source:   "autotuned block sizes of public state-space kernels; SGLang #13309, where a prefix is cut off the chunk boundary", Layouts: everyAxis,
 	},
-	Found:  Found{Root: "layers.0.ssm.scan", Class: "tuner"},
+	Found:  Found{Root: "layers.0.ssm.scan", Class: "tuner", also: []string{"*.ssm.scan", "*.ssm.scan.dx"}},
 	config: train.Tiny,
 	vary:   [2]variation{{schedule: 1, plans: []string{"*.ssm.scan* chunk=8"}}, {schedule: 1, plans: []string{"*.ssm.scan* chunk=32"}}},
 	broken: setting{source: true},

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"firstbit/diff"
@@ -24,12 +25,12 @@ type Versus struct {
 func (c *Cause) Races() bool {
 	a, s := c.vary[0], c.broken
 	own := len(a.plans) + len(a.faults) + len(a.set) + len(s.plans) + len(s.faults) + len(s.set)
-	return own > 0 || a.library != "" || s.recipe != "" || a.schedule != c.vary[1].schedule
+	return !c.across && (own > 0 || a.library != "" || s.recipe != "" || a.schedule != c.vary[1].schedule)
 }
 
 // versus makes of the runs that there are both readings: a healthy run against run B, and two faulty runs.
 func (h *harness) versus(r *Result, pair [2]run.Spec, out [2]*run.Outcome) (err error) {
-	main := compared(out[0].Steps, out[1].Steps)
+	main := compared(out[0], out[1])
 	main.Root, main.Class = r.Report.First, r.Report.Class
 	if r.Report.Identical {
 		main.Root = nil
@@ -40,9 +41,9 @@ func (h *harness) versus(r *Result, pair [2]run.Spec, out [2]*run.Outcome) (err 
 		return err
 	}
 	faulty := 1
-	r.Faulty, r.Healthy = main, compared(h.healthy.Steps, out[1].Steps)
+	r.Faulty, r.Healthy = main, compared(h.healthy, out[1])
 	if r.Healthy.Identical && h.cause.seen == 0 { // by chance run B's arrival is the healthy order: then run A's is not
-		faulty, r.Healthy = 0, compared(h.healthy.Steps, out[0].Steps)
+		faulty, r.Healthy = 0, compared(h.healthy, out[0])
 	}
 	r.Healthy.Run = string(rune('A' + faulty))
 	step := h.cause.seen
@@ -79,23 +80,25 @@ func (h *harness) again(b run.Spec, was *run.Outcome, main *Versus) (*Versus, er
 	if err != nil {
 		return nil, err
 	}
-	return compared(was.Steps, o.Steps), nil
+	return compared(was, o), nil
 }
 
 // compared is two runs over the steps that both have.
-func compared(a, b []train.Result) *Versus {
+func compared(a, b *run.Outcome) *Versus {
 	v := &Versus{Identical: true}
-	at := map[int]*train.Result{}
-	for i := range a {
-		at[a[i].Step] = &a[i]
+	at := map[int]int{}
+	for i := range a.Steps {
+		at[a.Steps[i].Step] = i
 	}
-	for i := range b {
-		x, y := at[b[i].Step], &b[i]
-		if x == nil {
+	for i := range b.Steps {
+		y := &b.Steps[i]
+		j, both := at[y.Step]
+		if !both {
 			continue
 		}
+		x := &a.Steps[j]
 		metric := differing(x.Metrics, y.Metrics)
-		if v.Identical && (metric != "" || x.State != y.State) {
+		if v.Identical && (metric != "" || otherState(a, b, j, i)) {
 			v.Identical, v.FirstStep = false, &y.Step
 			if metric != "" {
 				v.Metric = &metric
@@ -108,6 +111,14 @@ func compared(a, b []train.Result) *Versus {
 	return v
 }
 
+// otherState tells whether two steps left other bits. Where they cut what the ranks hold otherwise, what they hold is compared element by element.
+func otherState(a, b *run.Outcome, i, j int) bool {
+	if len(a.Elements) == len(a.Steps) && len(b.Elements) == len(b.Steps) {
+		return a.Elements[i] != b.Elements[j]
+	}
+	return a.Steps[i].State != b.Steps[j].State
+}
+
 // differing is the first metric that differs in its bits; empty: none does.
 func differing(a, b []train.Metric) string {
 	for i := range min(len(a), len(b)) {
@@ -116,4 +127,19 @@ func differing(a, b []train.Metric) string {
 		}
 	}
 	return ""
+}
+
+// printed finds the step at which losses printed to six decimals part.
+func printed(a, b *run.Outcome) Printed {
+	return Printed{Decimals: printedDecimals, FirstStep: compared(a, b).Printed}
+}
+
+// printsOther tells whether two losses are printed differently.
+func printsOther(a, b []train.Metric) bool {
+	for i := range min(len(a), len(b)) {
+		if a[i].Name == "loss" {
+			return fmt.Sprintf("%.*f", printedDecimals, a[i].Value) != fmt.Sprintf("%.*f", printedDecimals, b[i].Value)
+		}
+	}
+	return false
 }

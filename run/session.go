@@ -25,8 +25,9 @@ type session struct {
 	trainer *train.Trainer
 	tracer  *trace.Tracer // nil: no trace
 	outcome *Outcome
-	refused error    // what deterministic mode found in a Call; nil: nothing
-	anew    []string // random streams that no checkpoint had
+	refused error     // what deterministic mode found in a Call; nil: nothing
+	held    [][]piece // of every step, where elements are asked for
+	anew    []string  // random streams that no checkpoint had
 }
 
 // Run is the one place where trainers meet their middleware. Of a run that was Interrupted there is an Outcome too, if a step was whole.
@@ -235,7 +236,7 @@ func (r *session) endTrace() error {
 func (r *session) ended(s *Spec, rank int, step train.Result) error {
 	o := r.outcome
 	if s.Elements {
-		o.Elements = append(o.Elements, elements(r.trainer))
+		r.held = append(r.held, pieces(r.trainer))
 	}
 	if s.EachRank != nil {
 		if err := s.EachRank(rank, r.trainer, step); err != nil {
@@ -274,10 +275,10 @@ func merge(ranks []*session) *Outcome {
 			o.addNonFinite(i, r.outcome.Steps)
 			o.Routes = append(o.Routes, r.outcome.Routes...)
 			o.addLoad(r.outcome.Load)
-			for step, sum := range r.outcome.Elements {
-				o.Elements[step] += sum
-			}
 		}
+	}
+	for step := range ranks[0].held {
+		o.Elements = append(o.Elements, elements(ranks, step))
 	}
 	slices.SortStableFunc(o.Routes, func(a, b Routes) int { return cmp.Or(a.Step-b.Step, a.Micro-b.Micro) })
 	if len(ranks) > 1 {

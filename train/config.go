@@ -34,7 +34,8 @@ type Config struct {
 	Documents data.Documents `json:"documents,omitzero"`
 	// PerToken divides losses and gradients by the labels of the whole step, once, instead of by those of each microbatch.
 	PerToken bool         `json:"calculate_per_token_loss,omitzero"`
-	EpochEnd string       `json:"epoch_end,omitzero"` // continue, or empty: a step goes on into the next epoch; partial: an epoch's last step has the microbatches that are left
+	EpochEnd string       `json:"epoch_end,omitzero"` // continue, or empty: a step goes on into the next epoch; partial: an epoch's last step has the microbatches that are left; partial_by_micro: and is divided by micro all the same
+	Samples  int          `json:"samples,omitzero"`   // of an epoch, the first of the data; 0: all
 	Model    model.Config `json:"model"`
 	Optim    optim.Config `json:"optim"`
 	Cluster  Cluster      `json:"cluster"`
@@ -87,6 +88,9 @@ func (c Config) Validate() error {
 	}
 	if c.EpochEnd != "" && !slices.Contains(epochEnds, c.EpochEnd) {
 		return fmt.Errorf("epoch_end: %q: %s", c.EpochEnd, spell.OneOf(c.EpochEnd, epochEnds))
+	}
+	if c.Samples < 0 {
+		return fmt.Errorf("samples: %d: must be at least 0, which is all of the data", c.Samples)
 	}
 	if err := c.Documents.Validate(); err != nil {
 		return err

@@ -45,6 +45,9 @@ func NewRank(c Config, corpus *data.Corpus, dev *device.Device, rank parallel.Ra
 		return nil, err
 	}
 	sampler, err := data.NewSampler(corpus, c.Seq, c.Seed, c.Documents)
+	if err == nil && c.Samples > 0 {
+		err = sampler.Keep(c.Samples)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -39,14 +39,14 @@ func (c Config) normaliser() model.Normaliser {
 //
 // Source: Megatron Core's router multiplies them by the tokens of a microbatch, so that without masks their weight is one over the microbatches.
 func (t *Trainer) scales() (token, layer float64) {
-	micros := 1 / float64(t.Microbatches())
+	micros := 1 / float64(t.divisor())
 	switch t.weights.Normaliser {
 	case model.ByMicrobatch:
 		return micros, micros
 	case model.ByToken:
 		return 1, float64(t.Batch * t.Seq)
 	}
-	return 1 / float64(t.Tokens()), micros
+	return 1 / float64(t.Batch*t.divisor()*t.Seq), micros
 }
 
 // countLabels adds a microbatch's labels to those of the step.

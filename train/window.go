@@ -3,13 +3,24 @@ package train
 import "fmt"
 
 // epochEnds are the values of Config.EpochEnd besides the empty one.
-var epochEnds = []string{"continue", "partial"}
+var epochEnds = []string{"continue", "partial", partialByMicro}
+
+// partialByMicro is what trainers do that divide each loss by the microbatches that a step should have (ms-swift #10084).
+const partialByMicro = "partial_by_micro"
 
 // A step takes Batch·Micro samples on each data-parallel rank: its window. Where an epoch has fewer left it goes on with the next one, or, with
-// epoch_end partial, has as many whole microbatches as there are for every rank; what is left then is not dealt.
+// epoch_end partial or partial_by_micro, has as many whole microbatches as there are for every rank; what is left then is not dealt.
 
 // partial tells whether the last window of an epoch may be shorter.
-func (c Config) partial() bool { return c.EpochEnd == "partial" }
+func (c Config) partial() bool { return c.EpochEnd == "partial" || c.EpochEnd == partialByMicro }
+
+// divisor is the number of microbatches, on all data-parallel ranks together, that a mean over those of the step is divided by.
+func (t *Trainer) divisor() int {
+	if t.EpochEnd == partialByMicro {
+		return t.Micro * t.rank.Layout().DP
+	}
+	return t.Microbatches()
+}
 
 // windowAt is the number of microbatches of a rank in the step that begins after so many samples; 0: the epoch has no more.
 func (t *Trainer) windowAt(consumed int64) int {
@@ -55,7 +66,7 @@ func (t *Trainer) checkEpoch() error {
 		if l.VPP > 1 {
 			per = l.PP
 		}
-		return fmt.Errorf("epoch_end: partial: data %s has %d samples of %d tokens: must be at least %d, a microbatch for every rank", t.Corpus.Name, n, t.Seq, t.Batch*l.DP*per)
+		return fmt.Errorf("epoch_end: %s: data %s has %d samples of %d tokens: must be at least %d, a microbatch for every rank", t.EpochEnd, t.Corpus.Name, n, t.Seq, t.Batch*l.DP*per)
 	}
 	return nil
 }

@@ -86,6 +86,16 @@ func TestAShortWindowIsDividedByItsOwn(t *testing.T) {
 		a, b := long.Step(), short.Step()
 		require.Equal(t, 1, long.window)
 		require.Equal(t, b.Metrics, a.Metrics)
+		c.Micro, c.EpochEnd = 4, "partial_by_micro"
+		byMicro, err := begun(t, c, 11, parallel.Layout{DP: 1})
+		require.NoError(t, err)
+		byMicro.consumed = 8
+		loss, full := byMicro.Step().Metrics[0].Value, a.Metrics[0].Value
+		if documents { // divided by labels
+			require.Equal(t, full, loss)
+			continue
+		}
+		require.InDelta(t, full/4, loss, 1e-15)
 	}
 }
 

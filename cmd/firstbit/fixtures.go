@@ -23,10 +23,10 @@ func fixturesCommand() *cobra.Command {
 		Example: "  firstbit fixtures /tmp/packs\n  firstbit fixtures /tmp/packs --cause dprob-atomics --cause bit-flip",
 		Args:    exactArgs("DIR"),
 	}
-	c.Flags().StringArrayVar(&ids, "cause", nil, "only this `CAUSE`, repeatable (default: every one of firstbit list)")
+	c.Flags().StringArrayVar(&ids, "cause", nil, "only this `CAUSE`, repeatable (default: every one of firstbit list whose two runs have one layout)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		causes, err := selected(ids)
+		causes, err := packed(ids)
 		if err != nil {
 			return fmt.Errorf("--cause: %w", err)
 		}
@@ -58,6 +58,20 @@ func makeFixtures(ctx context.Context, dir string, causes []*experiments.Cause, 
 	}
 	printPacks(out, index)
 	return nil
+}
+
+// packed are the causes of which there are packs: their two traces have one layout, as tools that compare traces ask for.
+func packed(ids []string) ([]*experiments.Cause, error) {
+	causes, err := selected(ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range causes {
+		if len(ids) > 0 && c.Across() {
+			return nil, fmt.Errorf("cause %q: its two runs have two layouts: must be one whose pair has one", c.ID)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(causes), (*experiments.Cause).Across), nil
 }
 
 // selected finds causes by their IDs, each once; none named: all.

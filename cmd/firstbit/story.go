@@ -263,7 +263,10 @@ func (s story) consequences() {
 		s.print("     it spreads: %s", strings.Join(path, "\n                 → "))
 	}
 	routes := s.r.Routes
-	if routes == nil || routes.First == nil {
+	if routes == nil {
+		return
+	}
+	if routes.First == nil {
 		s.print("     no token takes another route in %d steps", len(s.r.Losses[0]))
 		return
 	}
