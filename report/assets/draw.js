@@ -68,7 +68,7 @@ const firstbit = (() => {
     names.forEach((name, r) => {
       cells.push([]);
       const row = h("tr", { class: name === chosen.row ? "now" : null }, h("th", { class: "name", scope: "row" },
-        h("button", { type: "button", class: "row", onclick: () => choose(chosen.step, name) }, name)));
+        h("button", { type: "button", class: "row", title: name, onclick: () => choose(chosen.step, name) }, h("bdi", {}, chosen.within && name.startsWith(chosen.within + ".") ? name.slice(chosen.within.length + 1) : name))));
       steps.forEach((step, i) => {
         const cell = rows.get(name)[i];
         const here = step === chosen.step && name === chosen.row;
@@ -363,7 +363,7 @@ const firstbit = (() => {
 
     let picture = null;
     if (!state.part) picture = heat(page.spread, rowsOf(page.spread, (c) => partOf(c.name)), { step: state.step, row: null }, (step, part) => again({ step, part, call: null }));
-    else picture = heat(page.spread, rowsOf(page.spread, (c) => (partOf(c.name) === state.part ? c.name : null)), { step: state.step, row: state.call }, (step, call) => again({ step, call }));
+    else picture = heat(page.spread, rowsOf(page.spread, (c) => (partOf(c.name) === state.part ? c.name : null)), { step: state.step, row: state.call, within: state.part }, (step, call) => again({ step, call }));
 
     const ranks = rowsOf(page.spread, (c) => "rank " + c.rank);
     const toRoot = root && root.name ? h("button", { type: "button", class: "go", id: "to-root", onclick: () => again({ step: root.step, part: partOf(root.name), call: root.name }) }, "Go to the root") : null;
