@@ -24,7 +24,11 @@ func explain(s run.Spec, asJSON bool, out io.Writer) error {
 		for _, r := range run.Rules() {
 			rules = append(rules, ruleJSON{r, [2]string{r.Show.Flags(0), r.Show.Flags(1)}})
 		}
-		return printJSON(out, map[string]any{"ok": len(refused) == 0, "rules": rules, "refused": append([]run.Refusal{}, refused...)})
+		err := printJSON(out, map[string]any{"ok": len(refused) == 0, "rules": rules, "refused": append([]run.Refusal{}, refused...)})
+		if err == nil && len(refused) > 0 {
+			err = outcome(exitDifferent)
+		}
+		return err
 	}
 	for _, r := range run.Rules() {
 		fmt.Fprintf(out, "%s\n  refuses  %s\n  because  %s\n  set      %s\n", r.ID, r.Field, r.Why, r.Set)
