@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the benchmarks and writes the cost table between the markers of docs/cost.md. Every figure is
+# Runs the benchmarks and writes the cost table and the taxes between the markers of docs/cost.md. Every figure of the table is
 # the median of three; ratios are of figures taken in one run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +18,13 @@ go test ./run -run '^$' -bench 'Replicas' -benchtime 2x -count 3 | tee "$dir/rep
 go test ./quant -run '^$' -cpu 1 -bench 'Quantise' -count 3 -benchtime 0.3s | tee "$dir/quantise"
 go test ./checkpoint -run '^$' -bench 'Save|Restore' -count 3 | tee "$dir/checkpoint"
 go test ./run -run '^$' -bench 'Tracing' -benchtime 10x -count 3 | tee "$dir/tracing"
+go build -o "$dir/firstbit" ./cmd/firstbit
+for preset in small gpt; do
+  echo "\`firstbit tax --preset $preset --threads 2 --pairs 100 --gpus 1024 --days 60\`:"
+  printf '\n```text\n'
+  "$dir/firstbit" tax --preset "$preset" --threads 2 --pairs 100 --gpus 1024 --days 60 | sed 's/ *$//'
+  printf '```\n\n'
+done | tee "$dir/tax"
 
 # median FILE BENCHMARK UNIT: the median of the numbers before UNIT.
 median() {
@@ -65,8 +72,14 @@ ms() { awk -v v="$1" 'BEGIN { printf "%.1f ms", v / 1e6 }'; }
 } >"$dir/table"
 cat "$dir/table"
 
-awk -v table="$dir/table" '
-  /<!-- begin bench -->/ { print; while ((getline line < table) > 0) print line; skip = 1; next }
-  /<!-- end bench -->/ { skip = 0 }
-  !skip { print }' docs/cost.md >"$dir/page"
-cp "$dir/page" docs/cost.md
+# put NAME: the file of that name between the page's markers of the name.
+put() {
+  awk -v table="$dir/$1" -v begin="<!-- begin $1 -->" -v end="<!-- end $1 -->" '
+    $0 == begin { print; while ((getline line < table) > 0) print line; skip = 1; next }
+    $0 == end { skip = 0 }
+    !skip { print }' docs/cost.md >"$dir/page"
+  cp "$dir/page" docs/cost.md
+}
+mv "$dir/table" "$dir/bench"
+put bench
+put tax

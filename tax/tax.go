@@ -69,7 +69,7 @@ const warmUp = 4
 
 // Measure measures the tax. Forms are tried on one thread too.
 func Measure(o Options) (*Result, error) {
-	o.Spec.Config.Steps = warmUp + 2*o.Pairs // more than any run takes; both sides have one learning rate
+	o.Spec.Config.Steps = 2 * (warmUp + perStart) // more than any run takes; both sides have one learning rate
 	s := o.Spec
 	s.Deterministic = true // looked at in this run alone: to verify it in every step takes time
 	calls, err := run.Calls(s)
@@ -149,40 +149,54 @@ func (o Options) states(s run.Spec) (int, error) {
 	return len(seen), nil
 }
 
-// interleave has runs take their steps in turn, Pairs of each, the first to go another each time, and returns how long each took.
+// interleave has runs take their steps in turn, Pairs of each, and returns how long each took.
 func (o Options) interleave(sides []run.Spec) (took [][]time.Duration, err error) {
 	return o.interleaved(sides, func(int, bool) {})
 }
+
+// perStart is the number of pairs after which runs begin anew: where storage happens to lie makes a run faster or slower as long as it goes.
+const perStart = 10
 
 // interleaved is interleave that tells of every step which side took it, and whether it counts.
 func (o Options) interleaved(sides []run.Spec, ended func(side int, counts bool)) (took [][]time.Duration, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.Threads))
 	took = make([][]time.Duration, len(sides))
-	runs := make([]*steps, len(sides))
-	for i, s := range sides {
-		if runs[i], err = begin(s); runs[i] != nil {
-			defer runs[i].end()
-		}
-		if err != nil {
+	for n := 0; n < o.Pairs; n += perStart {
+		if err := o.some(sides, n, min(n+perStart, o.Pairs), took, ended); err != nil {
 			return nil, err
 		}
 	}
+	return took, nil
+}
+
+// some takes pairs from one to another, of runs that begin with them. Which begins first and which goes first is another each time.
+func (o Options) some(sides []run.Spec, from, to int, took [][]time.Duration, ended func(side int, counts bool)) (err error) {
+	runs := make([]*steps, len(sides))
+	for i := range sides {
+		at := (i + from/perStart) % len(sides)
+		if runs[at], err = begin(sides[at]); runs[at] != nil {
+			defer runs[at].end()
+		}
+		if err != nil {
+			return err
+		}
+	}
 	runtime.GC()
-	for n := 1 - warmUp; n < o.Pairs; n++ {
+	for n := from + 1 - warmUp; n < to; n++ {
 		for i := range runs {
 			at := (i + max(n, 0)) % len(runs)
 			t, err := runs[at].step()
 			if err != nil {
-				return nil, err
+				return err
 			}
-			ended(at, n >= 0)
-			if n >= 0 {
+			ended(at, n >= from)
+			if n >= from {
 				took[at] = append(took[at], t)
 			}
 		}
 		o.count()
 	}
-	return took, nil
+	return nil
 }
 
 // fastest is the form on so many threads whose bits vary that takes the least time; nil: none's vary.
@@ -201,5 +215,6 @@ func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }
 // Steps is how often Step is called at most.
 func (o Options) Steps() int {
 	threads := len(slices.Compact([]int{1, o.Threads}))
-	return threads*len(ways)*o.Runs + (threads+2)*(warmUp-1+o.Pairs)
+	starts := (o.Pairs + perStart - 1) / perStart
+	return threads*len(ways)*o.Runs + (threads+2)*(starts*(warmUp-1)+o.Pairs)
 }
