@@ -80,26 +80,25 @@ type dealer struct {
 }
 
 func (d *dealer) run(lo, hi int) {
-	alone := runtime.GOMAXPROCS(0) == 1
 	for thread := lo; thread < hi; thread++ {
 		for task := d.take(thread); task >= 0; task = d.take(thread) {
 			d.do(thread, task)
-			if alone && coin() {
-				runtime.Gosched()
-			}
+			GiveWay()
 		}
 		d.end(thread)
 	}
 }
 
-// coin is thrown where threads have one processor, which goes over to another only every 10 ms: a thread that gives way after a task, or
-// does not, ends its time slice anywhere. The runtime chooses at random among the cases of a select that are ready.
-func coin() bool {
+// GiveWay ends the time slice of a thread at random, where threads have one processor: the runtime goes over to another thread only every 10 ms,
+// so that one would do all the work. It chooses at random among the cases of a select that are ready. On several processors it does nothing.
+func GiveWay() {
+	if runtime.GOMAXPROCS(0) > 1 {
+		return
+	}
 	select {
 	case <-heads:
-		return true
+		runtime.Gosched()
 	case <-tails:
-		return false
 	}
 }
 

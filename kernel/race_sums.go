@@ -63,6 +63,7 @@ func (r *rowRace[T]) take(thread, task int) {
 	switch r.kind {
 	case Atomic:
 		r.add(sum, r.pieces[task], true)
+		GiveWay()
 		AddAtomic(r.dst, sum)
 	case Turns:
 		r.add(sum, r.pieces[task], true)
@@ -170,6 +171,9 @@ func RaceScatter[T libm.Float](way Race, dst []T, d, n int, to func(i int) int, 
 			for i := task * scatterRows; i < min((task+1)*scatterRows, n); i++ {
 				if at := to(i); at >= 0 {
 					AddAtomic(dst[at*d:][:d], row(i))
+				}
+				if i%(scatterRows/2) == 0 {
+					GiveWay()
 				}
 			}
 		}, func(int) {})

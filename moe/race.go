@@ -56,6 +56,7 @@ func (d *dprobRace[T]) take(thread, task int) {
 		r := t.Lo + i
 		part[i] = dprobTile(d.h[r*f:][:f], d.acc[r*f:][:f], d.dh[r*f:][:f], d.p[r], d.tiling, t, &own.subs)
 	}
+	kernel.GiveWay()
 	switch d.way {
 	case kernel.Atomic:
 		kernel.AddAtomic(d.dprob[t.Lo:t.Hi], part)

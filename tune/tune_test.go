@@ -156,3 +156,20 @@ func TestAWarmPolicyAllocatesNothing(t *testing.T) {
 		run()
 	}), "negative control")
 }
+
+// A plan by hand goes over what others left of the Call's plan, at each step anew.
+func TestAPolicyGoesOverThePlanAtHand(t *testing.T) {
+	var policies []*Policy
+	for _, text := range []string{"y with:reverse step=2", "y sum:pairwise"} {
+		p, err := ParsePolicy(text)
+		require.NoError(t, err)
+		policies = append(policies, p)
+	}
+	k := &device.Kernel{Name: "k", Fixed: reduce.MustPlan("sum:seq/fp32; with:seq/fp32"), Run: func(*device.Call) {}}
+	dev := device.New(device.Options{}, (&Tuner{Recipe: "fixed", Policies: policies}).Middleware)
+	for step, want := range []string{"sum:pairwise/fp32; with:seq/fp32", "sum:pairwise/fp32; with:reverse/fp32", "sum:pairwise/fp32; with:seq/fp32"} {
+		dev.At(step+1, 0, device.Fwd)
+		dev.Open("y", k).Do()
+		require.Equal(t, want, dev.Ran(device.Fwd, "y").Plan.String(), "step %d", step+1)
+	}
+}
