@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"firstbit/experiments"
@@ -52,6 +53,9 @@ func (x row) commands(c *experiments.Cause, s Small, config string) (show, cure 
 		var sides [2]string
 		for side, flags := range c.Flags(cured) {
 			words := []string{"--config", quote(config), "--layout", layout}
+			if x.steps > 0 {
+				words = append(words, "--steps", strconv.Itoa(x.steps))
+			}
 			for _, p := range s.Plans {
 				glob, _, _ := strings.Cut(p, " ")
 				if slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, glob+" ") }) {

@@ -118,6 +118,7 @@ type row struct {
 	why   string
 	from  int // ranks it begins at
 	shown int // data-parallel ranks of its commands, where it begins at more than one; 0: as many as it begins at
+	steps int // of its commands; 0: the configuration's
 	// at replaces names of Calls of the catalog's configuration by those of the small one, OLD=NEW.
 	at []string
 }
@@ -135,7 +136,7 @@ var rows = []row{
 	{cause: "ring-permutation", when: "ranks", from: 4, why: "another allocation has another ring; no argument pins it, and the reference calls it open"},
 	{cause: "switch-history", when: "ranks in-switch", from: 3, why: "NVLS may add in the switch, in an order that other communicators have a part in"},
 	{cause: "microbatch-order", when: "three-micros delayed-wgrad !deterministic", from: 1, why: "weight gradients of microbatches are computed on a stream of their own, and added as they complete"},
-	{cause: "clip-norm", when: "clipped ranks norm-over-ranks nccl-free", from: 3, shown: 8, why: "the ranks' shares of the norm are added by whatever algorithm NCCL picks"},
+	{cause: "clip-norm", when: "clipped ranks norm-over-ranks nccl-free", from: 3, shown: 8, steps: 16, why: "the ranks' shares of the norm are added by whatever algorithm NCCL picks"},
 	{cause: "replica-norm", when: "replicated clipped !deterministic", from: 2, why: "every replica clips by a norm of its own, and nothing brings their weights together"},
 	{cause: "autotune-swap", when: "mamba scan-free", from: 1, why: "the scan's Triton kernels are tuned by their timings in every process", at: []string{"layers.?.mlp.*=layers.?.ssm.in_proj*", "layers.?.mlp.w?.d?=layers.?.ssm.in_proj.d?", "layers.?.mlp.w?=layers.?.ssm.in_proj"}},
 	{cause: "ssd-chunk", when: "mamba scan-free", from: 1, why: "the tuner picks the scan's blocks by their timings"},

@@ -85,7 +85,7 @@ var hfNames = map[string]string{
 	"n_group": "--moe-router-num-groups", "topk_group": "--moe-router-group-topk", "n_shared_experts": "--moe-shared-expert-intermediate-size",
 	"shared_expert_intermediate_size": "--moe-shared-expert-intermediate-size", "moe_shared_expert_intermediate_size": "--moe-shared-expert-intermediate-size",
 	"router_aux_loss_coef": "--moe-aux-loss-coeff", "aux_loss_alpha": "--moe-aux-loss-coeff", "router_jitter_noise": "--moe-input-jitter-eps", "scoring_func": "--moe-router-score-function",
-	"num_nextn_predict_layers": "--mtp-num-layers", "hybrid_override_pattern": "--hybrid-layer-pattern", "moe_latent_size": "--moe-latent-size",
+	"num_nextn_predict_layers": "--mtp-num-layers", "decoder_sparse_step": "--moe-layer-freq", "hybrid_override_pattern": "--hybrid-layer-pattern", "moe_latent_size": "--moe-latent-size",
 	"attention_dropout": "--attention-dropout", "hidden_dropout": "--hidden-dropout",
 }
 
@@ -94,7 +94,7 @@ var hfQuiet = strings.Fields(`architectures model_type hidden_size intermediate_
 partial_rotary_factor rms_norm_eps layer_norm_epsilon norm_eps initializer_range initializer_factor use_cache bos_token_id eos_token_id pad_token_id transformers_version _name_or_path auto_map hidden_act
 mlp_hidden_act mamba_hidden_act torch_dtype dtype tie_word_embeddings sliding_window max_window_layers use_sliding_window output_router_logits norm_topk_prob routed_scaling_factor mamba_num_heads mamba_head_dim
 mamba_proj_bias ssm_state_size n_groups conv_kernel chunk_size time_step_min time_step_max time_step_limit time_step_floor time_step_rank expand layers_block_type mtp_layers_block_type
-mtp_hybrid_override_pattern first_k_dense_replace decoder_sparse_step moe_layer_freq mlp_only_layers num_logits_to_keep residual_in_fp32 rescale_prenorm_residual topk_method attention_bias mlp_bias use_bias use_conv_bias pretraining_tp`)
+mtp_hybrid_override_pattern first_k_dense_replace  moe_layer_freq mlp_only_layers num_logits_to_keep residual_in_fp32 rescale_prenorm_residual topk_method attention_bias mlp_bias use_bias use_conv_bias pretraining_tp`)
 
 // fromHF reads a Hugging Face config.json. It says what the model is, and nothing of how it is trained.
 func fromHF(text []byte) (*Recipe, error) {

@@ -109,13 +109,17 @@ func fromScript(text []byte, env []Setting) (*Recipe, error) {
 		most, r.Env = c.words[at+1:], c.env
 		r.launcher(c.words[:at], c.env)
 	}
+	for name, v := range sorted(vars) {
+		switch {
+		case v.Kind != expand.String || !known(name):
+		case most == nil:
+			r.Env = append(r.Env, Setting{name, v.Str})
+		case !v.Exported:
+			r.Unknown = append(r.Unknown, Unknown{name + "=" + v.Str, "set and not exported: the job does not see it"})
+		}
+	}
 	if most == nil {
 		most = append(list, named(vars)...)
-		for name, v := range sorted(vars) {
-			if v.Kind == expand.String && known(name) {
-				r.Env = append(r.Env, Setting{name, v.Str})
-			}
-		}
 	}
 	r.Env = slices.DeleteFunc(r.Env, func(v Setting) bool { return !known(v.Name) })
 	r.add(most)

@@ -172,6 +172,7 @@ func TestScripts(t *testing.T) {
 	r := parse(t, "export NCCL_ALGO=Tree HOME=/x\nMAMBA_DETERMINISTIC=1\nNVTE_FLASH_ATTN=1 torchrun --nproc-per-node 4 --nnodes=$N a.py --num-layers 1", Setting{"N", "3"})
 	require.Equal(t, []Setting{{"N", "3"}, {"NCCL_ALGO", "Tree"}, {"NVTE_FLASH_ATTN", "1"}}, r.Env, "a variable that is not exported does not reach the job")
 	require.Equal(t, 12, r.world)
+	require.Contains(t, r.Unknown, Unknown{"MAMBA_DETERMINISTIC=1", "set and not exported: the job does not see it"})
 }
 
 // What is not mapped is named, and changes no exposure to safety.

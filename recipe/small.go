@@ -127,7 +127,7 @@ func (r *Recipe) Small() (s Small, err error) {
 	}
 	s.Layout = s.Layout.Full()
 	c := train.Pico()
-	c.Steps, c.Batch, c.Seq, c.Micro = 12, min(max(r.microBatch, 1), 2), 32, min(r.micros(), 4)
+	c.Steps, c.Batch, c.Seq, c.Micro = 6, min(max(r.microBatch, 1), 2), 32, min(r.micros(), 4)
 	if s.Layout.VPP > 1 {
 		c.Micro = 2 * s.Layout.PP
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func performed(t *testing.T, command string) (code int, out, errs string) {
 }
 
 // Each command that recipe prints parts the pair, at the Call that the catalog names by its kind; with the cure it does not. All of all
-// recipes with -matrix, and otherwise those of one recipe that are about one rank's kernels.
+// recipes with -matrix, and otherwise three of one: a plan in the format of the weights, several plans, and two that differ.
 func TestRecipeCommands(t *testing.T) {
 	files := []string{recipeData + "mamba-hybrid.sh"}
 	if *matrix {
@@ -55,7 +56,7 @@ func TestRecipeCommands(t *testing.T) {
 	for _, file := range files {
 		dir := t.TempDir()
 		for _, e := range exposed(t, file, dir) {
-			if !*matrix && e.FromRanks > 1 {
+			if !*matrix && !slices.Contains([]string{"embedding-scatter", "mamba-atomics", "ssd-chunk"}, e.Cause) {
 				continue
 			}
 			t.Run(filepath.Base(file)+"/"+e.Cause, func(t *testing.T) {
