@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -104,4 +105,30 @@ func BenchmarkSumRows(b *testing.B) {
 		f := foldOf(order, rows)
 		b.Run(order, func(b *testing.B) { check.Bytes(b, rows*d, func() { SumRows(f, dw, x, d) }) })
 	}
+}
+
+// BenchmarkLanesOfABatch is what a leaf of a sum in eight lanes costs in a product, which adds up a batch of rows and columns at once, beside a
+// sum of one vector in order. Both are timed in turn, and the shortest of many counts.
+func BenchmarkLanesOfABatch(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const rows, columns, k = 16, 32, 256
+	r := rand.New(rand.NewPCG(1, 1))
+	x, y, c := check.Random(r, rows*k), check.Random(r, k*columns), make([]float32, rows*columns)
+	lanes, inOrder := foldOf("lanes(8)", k), foldOf("seq", rows*k)
+	var batch, vector time.Duration
+	for range b.N {
+		begun := time.Now()
+		MatMul(c, columns, RowMajor(x, k), RowMajor(y, columns), rows, columns, k, lanes)
+		middle := time.Now()
+		c[0] += Sum(inOrder, x, 1)
+		end := time.Now()
+		if took := middle.Sub(begun); batch == 0 || took < batch {
+			batch = took
+		}
+		if took := end.Sub(middle); vector == 0 || took < vector {
+			vector = took
+		}
+	}
+	b.ReportMetric(float64(batch)/(rows*columns*k)/(float64(vector)/(rows*k)), "of_in_order")
+	b.ReportMetric(0, "ns/op")
 }

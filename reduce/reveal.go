@@ -70,7 +70,8 @@ func Reveal(n int, sum Summer, acc lowp.Format) (Revealed, error) {
 // is left counts the leaves outside the smallest subtree of both. The sizes of those subtrees
 // determine the tree, also where an adder takes more than two at once. All leaves are compared with one of them that
 // is drawn at random, then the leaves of each subtree beside its path among themselves: about n·log₂n questions at most,
-// and 2n for a chain, wherever that begins.
+// and 2n for a chain, wherever that begins. Of the kids of a fused adder each would be compared with each; once several of them are
+// found to be leaves the rest are taken for leaves, which the replay confirms, or else all are asked.
 //
 // The tree is then replayed on random values of the accumulate format. Where it gives other bits, or there is none, what else the
 // box may be is tried: see models.
@@ -83,6 +84,19 @@ func RevealBox(n int, box Box, f Formats) (Revealed, error) {
 		return Revealed{}, fmt.Errorf("reveal: n = %d: must be from 1 to %d for sums held in %s", n, p.MaxLeaves, f.Acc)
 	}
 	r := revealer{n: n, box: box, probe: p, x: make([]float32, n), random: uint64(n)}
+	found, err := r.judged(f)
+	if err == nil && !found.Verified && r.assumed {
+		r.every = true
+		checks := found.Checks
+		found, err = r.judged(f)
+		found.Checks += checks
+	}
+	return found, err
+}
+
+// judged recovers the tree and judges it.
+func (r *revealer) judged(f Formats) (Revealed, error) {
+	n := r.n
 	t, _, err := r.build(upTo(0, n, 1), n+1)
 	if half := ProbeFor(lowp.FP16); errors.Is(err, errOverflow) && n <= half.MaxLeaves { // the box brings values to fp16
 		r.probe = half
@@ -94,8 +108,8 @@ func RevealBox(n int, box Box, f Formats) (Revealed, error) {
 	case err != nil:
 		return Revealed{}, err
 	}
-	t = t.canonical()
-	return (&judge{n: n, box: box, formats: f, half: r.probe.Mask < p.Mask || f.Acc == lowp.FP16, found: Revealed{Tree: t, Calls: r.calls}}).judged()
+	half := r.probe.Mask < ProbeFor(f.Acc).Mask || f.Acc == lowp.FP16
+	return (&judge{n: n, box: r.box, formats: f, half: half, found: Revealed{Tree: t.canonical(), Calls: r.calls}}).judged()
 }
 
 type revealer struct {
@@ -105,7 +119,13 @@ type revealer struct {
 	x      []float32
 	random uint64
 	calls  int
+
+	every   bool // no kid of a fused adder is taken for a leaf unasked
+	assumed bool // some were
 }
+
+// aloneMost is how many kids of a fused adder, drawn at random, have to be leaves before those that are left are taken for leaves too.
+const aloneMost = 8
 
 // size is the number of leaves under the smallest subtree that holds both i and j.
 func (r *revealer) size(i, j int) (int, error) {
@@ -160,12 +180,21 @@ func (r *revealer) build(leaves []int, parent int) (t Tree, siblings []int, err 
 			return Tree{}, nil, errNoTree
 		}
 		kids := []Tree{t}
-		for len(rest) > 0 {
+		for alone := 0; len(rest) > 0; {
+			if alone == aloneMost && !r.every {
+				r.assumed = true
+				for _, leaf := range rest {
+					kids = append(kids, Tree{Leaf: leaf})
+				}
+				break
+			}
 			var kid Tree
 			if kid, rest, err = r.build(rest, s); err != nil {
 				return Tree{}, nil, err
 			}
-			kids = append(kids, kid)
+			if kids = append(kids, kid); kid.isLeaf() {
+				alone++
+			}
 		}
 		t = Tree{Kids: kids}
 	}

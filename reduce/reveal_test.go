@@ -157,16 +157,36 @@ func evaluate(p *Program, x []float32) float32 {
 	return stack[0]
 }
 
-func BenchmarkReveal512(b *testing.B) {
-	for _, order := range []string{"seq", "reverse", "pairwise", "lanes(8)", "perm(7)"} {
-		b.Run(order, func(b *testing.B) {
-			program := MustOrder(order).Program(512)
-			for range b.N {
-				if _, err := Reveal(512, func(x []float32) float32 { return evaluate(program, x) }, lowp.FP32); err != nil {
-					b.Fatal(err)
-				}
+// randomFused is a random tree with adders of up to so many.
+func randomFused(r *rand.Rand, n, most int) Tree {
+	sums := singles(n)
+	for len(sums) > 1 {
+		r.Shuffle(len(sums), func(i, j int) { sums[i], sums[j] = sums[j], sums[i] })
+		k := min(2+r.IntN(most-1), len(sums))
+		sums = append(slices.Clone(sums[k:]), Node(sums[:k:k]...))
+	}
+	return sums[0]
+}
+
+// So do fused adders, of which a chain is a tensor core's; where leaves stand beside sums, all kids of a node are asked.
+func TestRevealCountsItsCallsOfFusedAdders(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{4, 8, 18, 33, 64, 130, 512} {
+		trees := []Tree{Node(singles(n)...)}
+		for _, terms := range []int{4, 8, 16, 32, 64} {
+			trees = append(trees, Seq.Program(n).FusedTree(terms))
+		}
+		for _, most := range []int{3, 5, 9, 17} {
+			for range min(20, 400/n) {
+				trees = append(trees, randomFused(r, n, most))
 			}
-		})
+		}
+		for _, tree := range trees {
+			got, err := Reveal(n, func(x []float32) float32 { return tree.Sum(x, lowp.FP32) }, lowp.FP32)
+			require.NoError(t, err)
+			require.True(t, got.Tree.Equal(tree) && got.Verified, "%s: %s", tree, got.Tree)
+			require.LessOrEqual(t, float64(got.Calls), queries(n), "n=%d %s", n, tree)
+		}
 	}
 }
 

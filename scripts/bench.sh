@@ -9,6 +9,8 @@ trap 'rm -rf "$dir"' EXIT
 
 { go test ./kernel -run '^$' -bench '(MatMul(NN|NT|TN|Blocked64|Perm)|Tile4x2)$' -count 3 -benchtime 0.5s
   go test ./ssm -run '^$' -bench '(SSD|SSDNaive|SSDBackward|CausalConv|GatedNorm)$' -count 3 -benchtime 0.5s; } | tee "$dir/kernel"
+go test ./reduce -run '^$' -cpu 1 -bench 'OrderFree' -benchtime 20000x -count 3 | tee "$dir/orderfree"
+go test ./kernel -run '^$' -bench 'LanesOfABatch' -benchtime 5000x -count 3 | tee "$dir/lanes"
 go test ./device -run '^$' -bench 'Door/4_idle' -benchmem -count 3 | tee "$dir/device"
 go test ./run -run '^$' -bench 'Step' -benchmem -count 3 -benchtime 2s | tee "$dir/step"
 go test ./run -run '^$' -bench '^BenchmarkRanks$' -benchtime 40x -count 3 | tee "$dir/ranks"
@@ -41,6 +43,10 @@ ms() { awk -v v="$1" 'BEGIN { printf "%.1f ms", v / 1e6 }'; }
   for kind in NN NT TN Blocked64 Perm; do
     echo "| matrix product $kind, 256³ | $(median kernel "MatMul$kind" GFLOP/s) GFLOP/s | $(median kernel "MatMul$kind" ×tile4x2) of the tile's |"
   done
+  for way in "lanes(8) eight lanes" "binned a binned sum" "exact an exact sum"; do
+    echo "| a value of one vector in cache by ${way#* } | $(median orderfree OrderFree "${way%% *}") | of a loop in order |"
+  done
+  echo "| a leaf by eight lanes in a product | $(median lanes LanesOfABatch of_in_order) | of a loop in order |"
   for preset in tiny small gpt; do
     echo "| forward + backward + AdamW, preset $preset | $(ms "$(median step "Step/$preset" ns/op)") | $(median step "Step/$preset" allocs/op) allocations |"
   done
