@@ -151,6 +151,9 @@ var rows = []row{
 	{cause: "topk-ties", kind: change, when: "moe", why: "another kernel of the router: --moe-router-fusion on one side"},
 	{cause: "topk-slots", kind: change, when: "moe top3", why: "another kernel of the router: --moe-router-fusion on one side"},
 	{cause: "rng-shard", kind: change, when: "random", why: "another layout"},
+	{cause: "layout-order", kind: change, why: "another layout"},
+	{cause: "chunk-boundary", kind: change, when: "mamba", why: "another layout"},
+	{cause: "rows-tile", kind: change, why: "another size of microbatches"},
 	{cause: "bit-flip", kind: change, why: "a machine that errs"},
 
 	{cause: "late-flag", kind: defect, when: "deterministic", why: "kernels set up before the flag is"},
@@ -168,6 +171,7 @@ var rows = []row{
 	{cause: "found-inf", kind: defect, when: "fp16 ranks", why: "an overflow that ranks do not share"},
 	{cause: "normaliser-local", kind: defect, when: "per-token ranks", why: "labels that are not added up over ranks"},
 	{cause: "mean-of-means", kind: defect, when: "micros !per-token", why: "means of microbatches taken for the mean of tokens"},
+	{cause: "short-window", kind: defect, when: "micros !per-token", why: "a window divided by the full number"},
 	{cause: "mask-lost", kind: defect, when: "packed", why: "a mask that is lost on its way"},
 	{cause: "stage-boundaries", kind: defect, when: "packed stages tensor", why: "boundaries that middle stages lack"},
 	{cause: "replica-drift", kind: defect, when: "replicated", why: "a replica that nothing compares"},
