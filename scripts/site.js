@@ -66,7 +66,7 @@ const settings = {
   "a race over ranks": { ...pico, layout: "dp=2,ep=2", runs: [{ ...raced, schedule: 1 }, { ...raced, schedule: 2 }] },
   "the same bits": { ...pico, runs: [{}, {}] },
 };
-const some = ["topk-ties", "fma-contraction", "rng-omission"];
+const some = ["dprob-atomics", "rng-omission"];
 
 async function main() {
   const [dist, binary] = process.argv.slice(2).map((p) => path.resolve(p));

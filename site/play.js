@@ -117,7 +117,7 @@ function show(page, done) {
 }
 
 function digests(page) {
-  const line = (text) => h("div", { class: "command" }, h("code", {}, text), h("button", { type: "button", onclick: () => navigator.clipboard.writeText(text) }, "copy"));
+  const line = (text) => h("div", { class: "command" }, firstbit.flags(text), h("button", { type: "button", onclick: () => navigator.clipboard.writeText(text) }, "copy"));
   const train = chosen.kind === "cause" ? [] : page.runs.map((flags) => line(`firstbit train ${flags} --json`));
   byId("digests").hidden = false;
   byId("digests").querySelector("div").replaceChildren(h("p", { class: "note" }, train.length ? "Run A, run B, and the whole page; state is the digest of all state after a step." : "This writes the same page; state is the digest of all state after a step."),
@@ -198,30 +198,37 @@ function order(n) {
       if (!by) return;
       e.preventDefault();
       move(leaf, i + by);
-    },
-    onpointerdown: (e) => {
-      e.currentTarget.setPointerCapture(e.pointerId);
-      e.currentTarget.classList.add("held");
-    },
-    onpointermove: (e) => {
-      const li = e.currentTarget;
-      if (!li.classList.contains("held")) return;
-      const over = document.elementsFromPoint(e.clientX, e.clientY).find((x) => x !== li && x.parentElement === li.parentElement);
-      if (!over) return;
-      const items = [...li.parentElement.children];
-      li.parentElement.insertBefore(li, items.indexOf(over) > items.indexOf(li) ? over.nextSibling : over);
-    },
-    onpointerup: (e) => {
-      const li = e.currentTarget;
-      li.classList.remove("held");
-      const next = [...li.parentElement.children].map((x) => Number(x.dataset.leaf));
-      if (next.join() !== list.join()) change({ order: given(next) });
     } }, String(leaf));
   byId("leaves").replaceChildren(...list.map(chip));
   const back = focus && byId("leaves").querySelector(`[data-leaf="${focus}"]`);
   if (back) back.focus();
   const drawn = list.length && (hand || ["seq", "reverse"].includes(chosen.order));
   byId("preview").replaceChildren(...(drawn ? [tree(chain(list), { marked: new Set(list.filter((leaf, i) => leaf !== i)) })] : []));
+}
+
+// What is dragged is moved among the others at once; the list has the pointer, since an element that is moved loses it.
+let held = null;
+byId("leaves").addEventListener("pointerdown", (e) => {
+  held = e.target.closest("li");
+  if (!held) return;
+  byId("leaves").setPointerCapture(e.pointerId);
+  held.classList.add("held");
+});
+byId("leaves").addEventListener("pointermove", (e) => {
+  if (!held) return;
+  const over = document.elementsFromPoint(e.clientX, e.clientY).find((x) => x !== held && x.parentElement === held.parentElement);
+  if (!over) return;
+  const items = [...held.parentElement.children];
+  held.parentElement.insertBefore(held, items.indexOf(over) > items.indexOf(held) ? over.nextSibling : over);
+});
+for (const end of ["pointerup", "pointercancel"]) {
+  byId("leaves").addEventListener(end, () => {
+    if (!held) return;
+    held.classList.remove("held");
+    held = null;
+    const next = [...byId("leaves").children].map((x) => Number(x.dataset.leaf));
+    if (next.join() !== byHand(next.length).join()) change({ order: given(next) });
+  });
 }
 
 // ---- the form
@@ -248,6 +255,7 @@ function about() {
 let soon = 0;
 // change takes over what was chosen and runs it, once nothing more is changed for a moment.
 function change(what) {
+  if (what.kind === "order" && chosen.precision === defaults.precision) what.precision = "fp32"; // bf16 rounds most of what an order changes away
   Object.assign(chosen, what);
   if (chosen.kind === "order" && !("order" in what) && ("call" in what || "sum" in what || "phase" in what) && chosen.order.startsWith("given")) chosen.order = "reverse"; // it was another sum's
   offer();

@@ -29,6 +29,9 @@ const firstbit = (() => {
   // section is a heading with what stands under it.
   const section = (id, title, ...children) => h("section", { id, "aria-labelledby": id + "-title" }, h("h2", { id: id + "-title" }, title), ...children);
 
+  // flags is a command that breaks between its words, not in them.
+  const flags = (text) => h("code", {}, text.split(" ").map((w, i) => [i ? " " : "", h("span", { class: "flag" }, w)]));
+
   // ---- the heat map
 
   // shade is from 0, the same bits, to 4, all Calls differ; -1 where there is none. Shades differ in pattern as well as in colour.
@@ -369,8 +372,8 @@ const firstbit = (() => {
     const toRoot = root && root.name ? h("button", { type: "button", class: "go", id: "to-root", onclick: () => again({ step: root.step, part: partOf(root.name), call: root.name }) }, "Go to the root") : null;
 
     const parts = [h("header", {}, h("h1", {}, h("span", { class: "mark", "aria-hidden": "true" }, first ? "≠" : page.diff ? "=" : "…"), page.sentence || "Comparing the runs…"),
-      h("dl", { class: "facts" }, sides.map((side, i) => [h("dt", {}, h("span", { class: "key " + side }), "run " + side), h("dd", {}, h("code", {}, page.runs[i]))]).flat(),
-        page.command ? [h("dt", {}, "this page"), h("dd", {}, h("code", {}, page.command))] : null,
+      h("dl", { class: "facts" }, sides.map((side, i) => [h("dt", {}, h("span", { class: "key " + side }), "run " + side), h("dd", {}, flags(page.runs[i]))]).flat(),
+        page.command ? [h("dt", {}, "this page"), h("dd", {}, flags(page.command))] : null,
         first ? [h("dt", {}, "verdict"), h("dd", { id: "verdict" }, [first.verdict, page.diff.class, page.diff.pattern, page.diff.action].filter(Boolean).join(" · "))] : null,
         page.diff ? [h("dt", {}, "compared"), h("dd", {}, `${number(page.diff.records)} records over ${page.diff.steps} steps`)] : null,
         page.diff && page.diff.config_differences.length ? [h("dt", {}, "configured"), h("dd", {}, page.diff.config_differences.map((d) => h("div", {}, h("code", {}, `${d.field}: ${d.a} | ${d.b}`))))] : null))];
@@ -409,5 +412,5 @@ const firstbit = (() => {
     return out ? out.dtype : "";
   }
 
-  return { show, h, tree, parseTree, leavesOf, trees, bits, partOf, rootOf };
+  return { show, h, flags, tree, parseTree, leavesOf, trees, bits, partOf, rootOf };
 })();
