@@ -11,8 +11,8 @@ import (
 	"firstbit/tune"
 )
 
-// dealt is a run of 24 sequences, in the largest microbatches that a layout's ranks can have, or of one where ranks share sequences.
-func dealt(pattern, precision, layout string) run.Spec {
+// of24 is a run of 24 sequences, in the largest microbatches that a layout's ranks can have, or of one where ranks share sequences.
+func of24(pattern, precision, layout string) run.Spec {
 	c := lowBits(pattern, precision)
 	c.Seq, c.Steps, c.Model.MoE.Experts = 32, 1, 6
 	l := must(parallel.ParseLayout(layout))
@@ -32,14 +32,14 @@ func TestSharesThatAreNoSubtrees(t *testing.T) {
 		require.NoError(t, err)
 		return v
 	}
-	want := values(dealt("M*E-/*E", "fp32", ""))
-	early, replicated := dealt("M*E-/*E", "fp32", "dp=8,ep=2"), dealt("M*E-/*E", "fp32", "dp=8")
+	want := values(of24("M*E-/*E", "fp32", ""))
+	early, replicated := of24("M*E-/*E", "fp32", "dp=8,ep=2"), of24("M*E-/*E", "fp32", "dp=8")
 	early.Config.Cluster.Overlap, replicated.Config.Optim.Replicated = true, true
-	for _, s := range []run.Spec{dealt("M*E-/*E", "fp32", "dp=3,pp=2,vpp=2"), dealt("M*E-/*E", "fp32", "dp=6,ep=3"), early, replicated} {
+	for _, s := range []run.Spec{of24("M*E-/*E", "fp32", "dp=3,pp=2,vpp=2"), of24("M*E-/*E", "fp32", "dp=6,ep=3"), early, replicated} {
 		require.Empty(t, want.Differ(values(s)), "%s", s.Layout)
 	}
 	for _, plan := range []string{"grads.bucket.? ranks:seq/fp32", "metrics.losses.sum ranks:perm(3)/fp32"} {
-		s := dealt("M*E-/*E", "fp32", "dp=8")
+		s := of24("M*E-/*E", "fp32", "dp=8")
 		s.Plans = []string{plan}
 		require.NotEmpty(t, want.Differ(values(s)), "negative control: %s", plan)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -100,14 +101,47 @@ func resumes() verification {
 }
 
 func layouts() verification {
-	return overMatrix("layouts", verify.MatrixCells,
+	v := overMatrix("layouts", verify.MatrixCells,
 		"Every layout gives the bits of one rank on the same global batch, by the recipe canonical: weights, masters, moments, gradients\n"+
-			"and losses of every step, under two schedules.",
-		"  firstbit verify layouts\n  firstbit verify layouts --layout tp=2,pp=2 --layout cp=2",
+			"and losses of every step, under two schedules. With --batch or --precision it is one hybrid on a global batch of that many sequences, over more layouts, in every precision down to nvfp4.",
+		"  firstbit verify layouts\n  firstbit verify layouts --layout tp=2,pp=2 --layout cp=2\n  firstbit verify layouts --batch 24 --precision nvfp4\n"+
+			"  firstbit verify layouts --batch 24 --layout dp=3 --layout dp=8 --layout dp=2,etp=2",
 		func(_ context.Context, over []string, each func(verify.Cell) error) ([]verify.Cell, string, error) {
 			cells, one, err := verify.Layouts(tune.Canonical, over, each)
 			return cells, "one hash for all layouts: " + one, err
 		})
+	matrix, b, dealt := v, verify.Batch{}, false
+	v.flags = func(c *cobra.Command) {
+		matrix.flags(c)
+		check := c.PreRunE
+		c.Flags().IntVar(&b.Sequences, "batch", 8, "the sequences of a step")
+		c.Flags().StringArrayVar(&b.Precisions, "precision", verify.BatchPrecisions, "a `PRECISION`; repeatable")
+		c.PreRunE = func(c *cobra.Command, args []string) error {
+			if dealt = c.Flags().Changed("batch") || c.Flags().Changed("precision"); !dealt {
+				return check(c, args)
+			}
+			if b.Layouts = verify.BatchLayouts; c.Flags().Changed("layout") {
+				over, err := c.Flags().GetStringArray("layout")
+				b.Layouts = over
+				return errors.Join(err, b.Check())
+			}
+			b = b.Fitting()
+			return b.Check()
+		}
+	}
+	v.steps = func() int {
+		if dealt {
+			return b.Cells()
+		}
+		return matrix.steps()
+	}
+	v.run = func(ctx context.Context, cell func(verify.Cell) error, step func()) ([]verify.Cell, string, error) {
+		if dealt {
+			return b.Verify(counted(cell, step))
+		}
+		return matrix.run(ctx, cell, step)
+	}
+	return v
 }
 
 func recipes() verification {
