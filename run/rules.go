@@ -52,7 +52,7 @@ var rules = []Rule{
 		Show: Shown{Preset: "pico", Faults: []string{"autotune@*.mlp.*"}}},
 	{ID: "unshared-tuner", Field: "--plan '… rank=…'", Why: "ranks that run the same Call have found other plans for it, each in a cache of its own: another allocation deals them anew",
 		Set: "the same plan on all ranks that run the Call", doubt: tune.Unshared,
-		Show: Shown{Preset: "pico", Layout: "dp=2", Vary: [2]string{"*.w1 k:lanes(8) phase=fwd rank=0", "*.w1 k:lanes(8) phase=fwd rank=1"}}},
+		Show: Shown{Preset: "pico", Layout: "dp=2", Vary: [2]string{"*loss_sum tokens:lanes(8) rank=0", "*loss_sum tokens:lanes(8) rank=1"}}},
 	arrives("dprob-atomics", "grouped_gemm tiles", "N-tiles of the epilogue add into dprob as they finish", "tiles:seq or tiles:pairwise: a slot for each tile",
 		Shown{Preset: "pico", Plans: []string{"*.experts.w2.dx tiles:arrival"}, Set: []string{"model.moe.tile_n=8"}}, "grouped_gemm"),
 	arrives("dynamic-scheduler", "grouped_gemm sched", "a dynamic scheduler decides at run time in which direction a tile is walked", "sched=static or sched=each",
