@@ -25,8 +25,8 @@ type job struct {
 	fp8, fp8Recipe, fp4                                               string
 	recomputeAll, recomputeWhole                                      bool
 	recompute                                                         string
-	distributed, overlapReduce, overlapGather, fsdp                   bool
-	shards, attention, optimizer, normalization                       string
+	distributed, overlapReduce, overlapGather                         bool
+	attention, optimizer, normalization                               string
 	perToken, noLoadRNG, noSaveRNG, noLoadOptim, noSaveOptim          bool
 	deterministic, fusedLoss, overlapTP, delayWgrad, overlapExperts   bool
 	asyncSave, noBias                                                 bool

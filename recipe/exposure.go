@@ -55,7 +55,6 @@ type trait struct {
 // traits are the words of predicates.
 var traits = []trait{
 	{"deterministic", func(r *Recipe) bool { return r.deterministic }, []string{"--deterministic-mode"}},
-	{"attention", func(r *Recipe) bool { return strings.Contains(r.main(), "*") }, []string{"--num-attention-heads", "--hybrid-layer-pattern", "--hybrid-override-pattern"}},
 	{"fused-attention", func(r *Recipe) bool {
 		return strings.Contains(r.main(), "*") && r.attention != "unfused" && r.attention != "local"
 	}, []string{"--attention-backend"}},
@@ -105,8 +104,6 @@ var traits = []trait{
 	{"distributed", func(r *Recipe) bool { return r.distributed }, []string{"--use-distributed-optimizer"}},
 	{"packed", func(r *Recipe) bool { return r.resetAttention }, []string{"--reset-attention-mask"}},
 	{"per-token", func(r *Recipe) bool { return r.perToken }, []string{"--calculate-per-token-loss"}},
-	{"rng-lost", func(r *Recipe) bool { return r.noLoadRNG || r.noSaveRNG }, []string{"--no-load-rng", "--no-save-rng"}},
-	{"optimizer-lost", func(r *Recipe) bool { return r.noLoadOptim || r.noSaveOptim }, []string{"--no-load-optim", "--no-save-optim"}},
 }
 
 // row is the exposure of one cause.
@@ -176,7 +173,7 @@ var rows = []row{
 	{cause: "stage-boundaries", kind: defect, when: "packed stages tensor", why: "boundaries that middle stages lack"},
 	{cause: "replica-drift", kind: defect, when: "replicated", why: "a replica that nothing compares"},
 
-	{cause: "rng-omission", kind: defect, when: "resumed random", why: "a stream that a checkpoint lacks; --no-load-rng leaves out all"},
+	{cause: "rng-omission", kind: defect, when: "resumed random", why: "a stream that a checkpoint lacks"},
 	{cause: "rng-dedupe", kind: defect, when: "resumed experts-spread", why: "streams saved of one replica"},
 	{cause: "rng-extra-draw", kind: defect, when: "resumed random", why: "a draw after the restore"},
 	{cause: "rng-reseed", kind: defect, when: "resumed random", why: "streams seeded after the restore"},
@@ -186,7 +183,7 @@ var rows = []row{
 	{cause: "data-offset", kind: defect, when: "resumed", why: "a position that is not restored"},
 	{cause: "data-epoch", kind: defect, when: "resumed", why: "an epoch that is counted twice"},
 	{cause: "gather-skip", kind: defect, when: "resumed distributed sixteen-bits", why: "a gather that is left out"},
-	{cause: "step-counter", kind: defect, when: "resumed", why: "a count that is not restored; --no-load-optim leaves out all"},
+	{cause: "step-counter", kind: defect, when: "resumed", why: "a count that is not restored"},
 	{cause: "bias-drift", kind: defect, when: "resumed expert-bias", why: "a bias that is not restored"},
 	{cause: "lr-position", kind: defect, when: "resumed", why: "a position that is advanced twice"},
 	{cause: "synthetic-step", kind: defect, when: "resumed distributed", why: "a step that only allocates"},

@@ -54,6 +54,12 @@ func TestTables(t *testing.T) {
 		require.Equal(t, x.kind == byRecipe, x.from > 0, "%s: only what a recipe decides begins at a number of ranks", x.cause)
 	}
 	require.ElementsMatch(t, catalog, have)
+	for _, x := range traits {
+		used := slices.ContainsFunc(rows, func(w row) bool {
+			return slices.Contains(strings.FieldsFunc(w.when, func(c rune) bool { return strings.ContainsRune(" !|", c) }), x.name)
+		})
+		require.True(t, used, x.name)
+	}
 	require.Panics(t, func() { r.holds("hybird") })
 
 	var names []string

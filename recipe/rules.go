@@ -132,6 +132,8 @@ func (r *Recipe) unmapped() {
 	add(r.whole && r.normalization != "RMSNorm", "norms subtract a mean, one sum more; here they are RMSNorm", "--normalization")
 	add(r.whole && r.attentionDropout > 0 && strings.ContainsAny(r.main(), "*"), "attention drops probabilities; here it drops none", "--attention-dropout")
 	add(r.optimizer != "adam", "here it is AdamW", "--optimizer")
+	add(r.load != "" && (r.noLoadRNG || r.noSaveRNG) && (r.hiddenDropout > 0 || r.attentionDropout > 0 || r.jitter > 0), "a run that continues draws other numbers than one that never stopped: firstbit reproduce rng-omission", "--no-load-rng", "--no-save-rng")
+	add(r.load != "" && (r.noLoadOptim || r.noSaveOptim), "a run that continues has other moments than one that never stopped: firstbit reproduce step-counter", "--no-load-optim", "--no-save-optim")
 	add(r.graphs != "none", "graphs replay kernels; nothing here does", "--cuda-graph-impl")
 	add(r.fp8 != "" && !slices.Contains([]string{"delayed", "tensorwise", "mxfp8"}, r.fp8Recipe), "the nearest here is fp8 by the current maximum", "--fp8-recipe")
 	add(r.experts > 0 && !slices.Contains([]string{"aux_loss", "seq_aux_loss", "none"}, r.balance), "the nearest here is the loss of a batch", "--moe-router-load-balancing-type")
