@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"firstbit/libm"
 )
@@ -15,16 +16,13 @@ const parallelFlops = 1 << 17
 
 type rangeTask interface{ run(lo, hi int) }
 
-// piece is some of a task's units.
-type piece struct {
-	task   rangeTask
-	lo, hi int
-	of     *pieces
-}
-
-// pieces are those of one task, under way.
+// pieces are those of one task under way, which goroutines take as they come to them.
 type pieces struct {
 	sync.WaitGroup
+	task   rangeTask
+	n      int          // units
+	each   int          // of a piece
+	next   atomic.Int64 // the first unit that nobody has taken
 	mu     sync.Mutex
 	failed *Failure // of the piece with the lowest units that panicked; nil: none did
 }
@@ -41,7 +39,7 @@ type Failure struct {
 func (f *Failure) Error() string { return fmt.Sprintf("%v\n\n%s", f.Value, f.Stack) }
 
 var (
-	workers   chan piece
+	workers   chan *pieces
 	startOnce sync.Once
 	groups    = sync.Pool{New: func() any { return new(pieces) }}
 )
@@ -50,7 +48,7 @@ var (
 // disjoint results, so neither the split nor the order of the pieces reaches a bit.
 // Workers live as long as the program, so that a product allocates nothing.
 //
-// A unit that panics ends its piece. Once the other pieces are over, so that nothing is written any more, the caller
+// A unit that panics ends its piece, and its goroutine takes no more. Once the other pieces are over, so that nothing is written any more, the caller
 // panics with the Failure of the lowest, whatever the number of processors.
 func parallel(t rangeTask, n int) {
 	p := min(runtime.GOMAXPROCS(0), n)
@@ -58,21 +56,26 @@ func parallel(t rangeTask, n int) {
 		t.run(0, n)
 		return
 	}
-	share(t, n, p)
+	share(t, n, p, max(1, n/(p*piecesEach)))
 }
 
-// share runs the task's n units in p pieces on as many goroutines.
-func share(t rangeTask, n, p int) {
+// piecesEach is how many pieces there are for each goroutine at least: one that comes late, or is slow, takes fewer.
+const piecesEach = 4
+
+// share runs the task's n units on p goroutines, so many at a time.
+func share(t rangeTask, n, p, each int) {
 	startOnce.Do(startWorkers)
 	all := groups.Get().(*pieces)
+	all.task, all.n, all.each = t, n, each
+	all.next.Store(0)
 	all.Add(p)
-	for i := 1; i < p; i++ {
-		workers <- piece{t, i * n / p, (i + 1) * n / p, all}
+	for range p - 1 {
+		workers <- all
 	}
-	piece{t, 0, n / p, all}.run()
+	all.run()
 	all.Wait()
 	failed := all.failed
-	all.failed = nil
+	all.task, all.failed = nil, nil
 	groups.Put(all)
 	if failed != nil {
 		panic(failed)
@@ -87,7 +90,7 @@ type rangeFunc func(lo, hi int)
 func (f rangeFunc) run(lo, hi int) { f(lo, hi) }
 
 func startWorkers() {
-	workers = make(chan piece, 64)
+	workers = make(chan *pieces, 64)
 	for range max(runtime.NumCPU(), runtime.GOMAXPROCS(0)) {
 		go func() {
 			for p := range workers {
@@ -97,22 +100,29 @@ func startWorkers() {
 	}
 }
 
-func (p piece) run() {
-	defer p.of.Done()
-	defer p.keep()
-	p.task.run(p.lo, p.hi)
+// run takes pieces until there are none. The lowest unit that panics is taken, whoever panics before: units are taken in order.
+func (p *pieces) run() {
+	lo := 0
+	defer p.Done()
+	defer func() {
+		if value := recover(); value != nil {
+			p.keep(value, lo)
+		}
+	}()
+	for {
+		if lo = int(p.next.Add(int64(p.each))) - p.each; lo >= p.n {
+			return
+		}
+		p.task.run(lo, min(lo+p.each, p.n))
+	}
 }
 
-// keep is deferred: it keeps what the piece panics with.
-func (p piece) keep() {
-	value := recover()
-	if value == nil {
-		return
-	}
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	if p.of.failed == nil || p.lo < p.of.failed.lo {
-		p.of.failed = &Failure{value, debug.Stack(), p.lo}
+// keep keeps what the piece panics with that begins at unit lo.
+func (p *pieces) keep(value any, lo int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed == nil || lo < p.failed.lo {
+		p.failed = &Failure{value, debug.Stack(), lo}
 	}
 }
 

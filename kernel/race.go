@@ -67,7 +67,7 @@ func Deal(r Race, n int, do func(thread, task int), end func(thread int)) {
 			d.queues[i].set(i*n/p, (i+1)*n/p)
 		}
 	}
-	share(d, p, p)
+	share(d, p, p, 1)
 }
 
 // dealer is a Deal under way.

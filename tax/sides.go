@@ -39,6 +39,7 @@ var ways = []way{
 	{"atomic adds in the epilogue", kernel.Atomic, 4, epilogue},
 	{"worker-local sums over rows", kernel.Local, 8, rows},
 	{"work stealing in products", kernel.Steal, 8, products},
+	{"work stealing but over rows", kernel.Steal, 8, products | scattered | epilogue},
 }
 
 // productKernel has the sums that are products: its plan's name for them is that of every product.
