@@ -134,7 +134,7 @@ func say(r *diff.Report) string {
 		return *r.Truncated + "; up to there nothing differs."
 	}
 	if r.Identical {
-		return fmt.Sprintf("The runs have the same bits: %d records over %d steps are equal.", r.Records, r.Steps)
+		return fmt.Sprintf("The runs have the same bits: %d records are equal.", r.Records)
 	}
 	f := r.First
 	s := fmt.Sprintf("The runs part at step %d in %s, %s, on rank %d: %s", f.Iteration, f.Path(), phases[f.Phase], f.Rank,

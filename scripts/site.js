@@ -173,12 +173,18 @@ async function inChromium(dist, binary) {
   assert.deepStrictEqual(replayed, keyed);
   console.log("ok replayed from a link");
 
+  const raced = await open("#kind=cause&causeSteps=1&cause=dprob-atomics", 800, "dark"); // its kernel has a name of its own
+  await ended(raced);
+  await raced.click("#to-root");
+  assert.match(await raced.textContent(".call"), /The root.*grouped_gemm\.dprob/);
+  await raced.context().close();
+
   const broken = await open("#" + new URLSearchParams({ call: "no.such" }));
   await broken.waitForSelector("#error:not([hidden])");
   assert.match(await broken.textContent("#error"), /no\.such/);
   await broken.context().close();
 
-  const views = { flip: "", order: link, schedule: "#kind=schedule&call=logits.dw&phase=bwd", cause: "#kind=cause&causeSteps=1&cause=topk-ties" };
+  const views = { flip: "", order: link, schedule: "#kind=schedule&call=logits.dw&phase=bwd", cause: "#kind=cause&causeSteps=1&cause=dprob-atomics" };
   const shots = process.env.SHOTS ? Object.entries(views) : [["order", link]];
   for (const [name, hash] of shots) {
     for (const width of [360, 800, 1400]) {

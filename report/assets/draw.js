@@ -325,15 +325,18 @@ const firstbit = (() => {
     return panel;
   }
 
-  // rootOf is where drilling ends: the Call that has the root, whose kernel may have a name of its own.
+  // rootOf is where drilling ends: the Call that has the root. Its kernel may have a name of its own: then it is what was found at op level, or
+  // else the first Call that wrote other bits from the same.
   function rootOf(page) {
     const f = page.diff && page.diff.first;
     if (!f) return null;
-    const path = [f.scope, f.name].filter(Boolean).join(".");
+    const path = (x) => [x.scope, x.name].filter(Boolean).join(".");
     const step = page.spread.steps.find((s) => s.step === f.iteration);
     const known = (name) => step && step.calls.some((c) => c.name === name);
-    const name = [path, page.chain.length ? page.chain[0].path : ""].find(known) || "";
-    return { step: f.iteration, name, inner: name === path ? "" : path, phase: f.phase };
+    const op = (page.diff.levels || []).find((l) => l.level === "op" && l.first);
+    const wrote = page.calls.find((c) => c.differs && c.phase === f.phase && !c.in.some((t) => t.b));
+    const name = [path(f), op && path(op.first), wrote && wrote.path].find((n) => n && known(n)) || "";
+    return { step: f.iteration, name, inner: name === path(f) ? "" : path(f), phase: f.phase };
   }
 
   // ---- the page
@@ -375,7 +378,7 @@ const firstbit = (() => {
       h("dl", { class: "facts" }, sides.map((side, i) => [h("dt", {}, h("span", { class: "key " + side }), "run " + side), h("dd", {}, flags(page.runs[i]))]).flat(),
         page.command ? [h("dt", {}, "this page"), h("dd", {}, flags(page.command))] : null,
         first ? [h("dt", {}, "verdict"), h("dd", { id: "verdict" }, [first.verdict, page.diff.class, page.diff.pattern, page.diff.action].filter(Boolean).join(" · "))] : null,
-        page.diff ? [h("dt", {}, "compared"), h("dd", {}, `${number(page.diff.records)} records over ${page.diff.steps} steps`)] : null,
+        page.diff ? [h("dt", {}, "compared"), h("dd", {}, `${number(page.diff.records)} records over ${page.diff.steps} step${page.diff.steps === 1 ? "" : "s"}`)] : null,
         page.diff && page.diff.config_differences.length ? [h("dt", {}, "configured"), h("dd", {}, page.diff.config_differences.map((d) => h("div", {}, h("code", {}, `${d.field}: ${d.a} | ${d.b}`))))] : null))];
 
     parts.push(section("steps", "Step by step", slider, here ? losses(here) : h("p", { class: "note" }, "The loss of this step was not recorded."), page.steps.length > 1 ? chart(page, state, (step) => again({ step })) : null));
