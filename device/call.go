@@ -134,9 +134,18 @@ type Watched struct {
 	Probe    func(Partial) // nil unless watched at kernel level
 	Arrivals []Arrival     // if it is, the orders drawn while the Call ran
 
-	Leaves   func(sum string, n, fused int) // told of every sum that is resolved, and how many products a tensor core adds at once; nil: nobody asks
-	Launches int                            // how often its body ran since whoever watches set it to 0
-	InOrder  bool                           // who watches waits for everybody, so that all arrive in order
+	Leaves   func(Summed) // told of every sum that is resolved; nil: nobody asks
+	Launches int          // how often its body ran since whoever watches set it to 0
+	InOrder  bool         // who watches waits for everybody, so that all arrive in order
+}
+
+// Summed is a sum that a Call has resolved.
+type Summed struct {
+	Name     string
+	N        int           // leaves
+	Products bool          // it is of products of two tensors, which tensor cores might add up
+	Of       lowp.Operands // what they multiply
+	AtOnce   int           // products that a tensor core adds at once; 0: none does
 }
 
 // site is where Calls of one name come from.

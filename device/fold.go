@@ -17,13 +17,13 @@ func (c *Call) Fold(name string, n int) kernel.Fold {
 	if r.MMA != "" {
 		c.dev.misfit(c, r, errNoProducts)
 	}
-	c.told(name, n, 0)
+	c.told(Summed{Name: name, N: n})
 	return c.fold(name, r, n)
 }
 
-func (c *Call) told(sum string, n, fused int) {
+func (c *Call) told(sum Summed) {
 	if c.Leaves != nil {
-		c.Leaves(sum, n, fused)
+		c.Leaves(sum)
 	}
 }
 
@@ -87,7 +87,7 @@ func (c *Call) Products(name string, n int, o lowp.Operands) kernel.Fold {
 	r := c.Plan.Reduction(name)
 	f := c.fold(name, r, n)
 	if r.MMA == "" || o.A == lowp.FP64 {
-		c.told(name, n, 0)
+		c.told(Summed{Name: name, N: n, Products: true, Of: o})
 		return f
 	}
 	mma, err := lowp.MMAOf(r.MMA, o, r.Acc)
@@ -102,7 +102,7 @@ func (c *Call) Products(name string, n int, o lowp.Operands) kernel.Fold {
 		return f
 	}
 	f.MMA = mma
-	c.told(name, n, mma.Terms)
+	c.told(Summed{Name: name, N: n, Products: true, Of: o, AtOnce: mma.Terms})
 	return f
 }
 
@@ -110,7 +110,7 @@ func (c *Call) Products(name string, n int, o lowp.Operands) kernel.Fold {
 func (c *Call) FoldRuns(name string, runs []reduce.Run) kernel.Fold {
 	r := c.Plan.Reduction(name)
 	r.Order = r.Order.Over(runs)
-	c.told(name, len(runs), 0)
+	c.told(Summed{Name: name, N: len(runs)})
 	return c.fold(name, r, len(runs))
 }
 
@@ -120,7 +120,7 @@ func (c *Call) FoldAt(name string, n int, at reduce.Context) kernel.Fold {
 	if r.MMA != "" {
 		c.dev.misfit(c, r, errNoProducts)
 	}
-	c.told(name, n, 0)
+	c.told(Summed{Name: name, N: n})
 	at.Arrival = func(n int) []int {
 		if at.Part > 0 {
 			return c.Arrival(name+"."+strconv.Itoa(at.Part), n)

@@ -123,7 +123,7 @@ func (l *leaves) watch(int) device.Middleware {
 				return
 			}
 			sums, fused := map[string]int{}, map[string]int{}
-			c.Leaves = func(sum string, n, at int) { sums[sum], fused[sum] = max(sums[sum], n), at }
+			c.Leaves = func(s device.Summed) { sums[s.Name], fused[s.Name] = max(sums[s.Name], s.N), s.AtOnce }
 			next(c)
 			c.Leaves = nil
 			if len(sums) > 0 {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"firstbit/device"
+	"firstbit/lowp"
 	"firstbit/reduce"
 )
 
@@ -16,8 +17,22 @@ type CallKind struct {
 	Kernel  string
 	Phase   device.Phase
 	Plan    reduce.Plan
-	Rank    int // the first that has it
+	Rank    int                 // the first that has it
+	MMA     map[string][]string // of a sum that tensor cores may add up, the architectures that multiply its operands
 	ordinal int
+}
+
+// architectures are those whose tensor cores may add up a sum.
+func architectures(s device.Summed) (all []string) {
+	if !s.Products {
+		return nil
+	}
+	for _, arch := range lowp.MMAArchs {
+		if _, err := lowp.MMAOf(arch, s.Of, lowp.FP32); err == nil {
+			all = append(all, arch)
+		}
+	}
+	return all
 }
 
 // Calls runs the first step of a Spec and lists its Calls in the order in which the ranks come to them, those of the first rank first.
@@ -29,7 +44,10 @@ func Calls(s Spec) ([]CallKind, error) {
 	s.Watch = func(rank int) device.Middleware {
 		return func(next device.Runner) device.Runner {
 			return func(c *device.Call) {
+				mma := map[string][]string{}
+				c.Leaves = func(s device.Summed) { mma[s.Name] = architectures(s) }
 				next(c)
+				c.Leaves = nil
 				if c.Kind == device.Module || c.ID.Step != 1 {
 					return
 				}
@@ -38,7 +56,7 @@ func Calls(s Spec) ([]CallKind, error) {
 				begun[rank]++
 				key := [2]string{c.ID.Phase.String(), c.ID.Path}
 				if was, ok := found[key]; !ok || rank < was.Rank {
-					found[key] = CallKind{c.ID.Path, c.Kernel.Name, c.ID.Phase, c.Plan, rank, begun[rank]}
+					found[key] = CallKind{c.ID.Path, c.Kernel.Name, c.ID.Phase, c.Plan, rank, mma, begun[rank]}
 				}
 			}
 		}

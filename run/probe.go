@@ -172,7 +172,7 @@ func (p *probe) leaves() map[string]int {
 	if p.sums == nil {
 		p.sums = map[string]int{}
 		for _, m := range p.members { // the one that adds for all tells
-			m.call.Leaves = func(sum string, n, _ int) { p.sums[sum] = max(p.sums[sum], n) }
+			m.call.Leaves = func(s device.Summed) { p.sums[s.Name] = max(p.sums[s.Name], s.N) }
 		}
 		p.ask(p.plan, nil, nil, nil)
 		for _, m := range p.members {

@@ -134,8 +134,8 @@ func (r *rerun) middleware(next device.Runner) device.Runner {
 		}
 		back := put(c)
 		r.leaves, r.fused = map[string]int{}, map[string]int{}
-		c.Leaves = func(sum string, n, fused int) {
-			r.leaves[sum], r.fused[sum] = max(r.leaves[sum], n), fused
+		c.Leaves = func(s device.Summed) {
+			r.leaves[s.Name], r.fused[s.Name] = max(r.leaves[s.Name], s.N), s.AtOnce
 		}
 		r.run(next, c)
 		c.Leaves = nil

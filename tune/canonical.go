@@ -36,3 +36,27 @@ func (t *Tuner) canonical(k *device.Kernel, shards int) reduce.Plan {
 	t.plans[sharded{k, shards}] = plan
 	return plan
 }
+
+// pinned is a plan over the canonical recipe's: of sums that it gives to tensor cores in one chain, the recipe's order stays, and each part
+// of that is a chain. A part lies on one rank, so every layout has the same chains.
+func (t *Tuner) pinned(plan, recipe reduce.Plan) reduce.Plan {
+	key := [2]reduce.Plan{plan, recipe}
+	to, seen := t.pins[key]
+	if seen {
+		return to
+	}
+	to = plan
+	for _, r := range plan.Reductions() {
+		if r.MMA == "" || r.Order.String() != reduce.Seq.String() {
+			continue
+		}
+		r.Order = recipe.Order(r.Name)
+		next, err := to.With(reduce.PlanOf(r))
+		if err != nil {
+			panic("tune: the canonical order is none of the plan's: " + err.Error())
+		}
+		to = next
+	}
+	t.pins[key] = to
+	return to
+}

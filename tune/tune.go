@@ -137,14 +137,16 @@ type Tuner struct {
 	Doubts   func(Doubtful) // is told whatever a deterministic run must not have; nil: it may be anything
 
 	named map[*device.Call]*named
-	plans map[sharded]reduce.Plan // of the canonical recipe
-	ships map[string]reduce.Plan  // of the library; nil: every kernel as its recipe has it
+	plans map[sharded]reduce.Plan        // of the canonical recipe
+	pins  map[[2]reduce.Plan]reduce.Plan // of plans by hand over the canonical recipe's
+	ships map[string]reduce.Plan         // of the library; nil: every kernel as its recipe has it
 	err   error
 }
 
 // Middleware sets the Plan in place before the Call goes on.
 func (t *Tuner) Middleware(next device.Runner) device.Runner {
 	t.named, t.plans, t.ships = map[*device.Call]*named{}, map[sharded]reduce.Plan{}, library(t.Library)
+	t.pins = map[[2]reduce.Plan]reduce.Plan{}
 	return func(c *device.Call) {
 		switch {
 		case t.Recipe == "fast" && !c.Kernel.Fast.Empty():
@@ -187,6 +189,9 @@ func (t *Tuner) apply(c *device.Call, recipe reduce.Plan) {
 		if err != nil {
 			t.misfit(c, err)
 			continue
+		}
+		if t.Recipe == Canonical {
+			plan = t.pinned(plan, recipe)
 		}
 		if !plan.Equal(c.Plan) {
 			c.Plan = plan

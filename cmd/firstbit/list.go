@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -94,7 +95,10 @@ func (f *trainFlags) listCalls(c *cobra.Command, out io.Writer) error {
 		for i, k := range calls {
 			list[i] = callJSON{k.Name, k.Kernel, k.Phase.String(), k.Plan.String(), map[string][]string{}}
 			for _, item := range k.Plan.Names() {
-				list[i].Choices[item] = k.Plan.Allowed(item)
+				list[i].Choices[item] = slices.Clone(k.Plan.Allowed(item))
+				for _, arch := range k.MMA[item] {
+					list[i].Choices[item] = append(list[i].Choices[item], "mma("+arch+")")
+				}
 			}
 		}
 		return printJSON(out, map[string]any{"calls": list})
