@@ -17,6 +17,9 @@ type Kernel struct {
 	Fixed reduce.Plan // the order that depends on nothing but the call
 	Fast  reduce.Plan // what a user of GPUs gets; empty when it is Fixed
 
+	// Products names the reductions of matrix products, which the fused recipe fuses into their sums; empty: there are none.
+	Products []string
+
 	// Tokens names the reduction that runs over tokens and so crosses sequences; empty: none does.
 	Tokens string
 	// Canonical is what the canonical order sets over Fixed besides Tokens; empty: nothing.

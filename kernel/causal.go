@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"firstbit/libm"
+	"firstbit/lowp"
 	"firstbit/reduce"
 )
 
@@ -77,14 +78,23 @@ func Within[T libm.Float](f Fold, c, w, x Mat[T], rows, p, n, lo, hi int) {
 	}
 }
 
-// addRows adds n weighted rows of x to dst, one after another; four at a time, since dst then
-// travels to memory and back a quarter as often.
-func addRows[T libm.Float](dst, w []T, sw int, x []T, ld, n int) {
-	if d, ok := any(dst).([]float32); ok && vectorised && len(d) >= 8 && n > 0 {
-		done := vectorRows(d, any(w).([]float32), sw, any(x).([]float32), ld, n)
+// addRows adds n weighted rows of x to dst, one after another, each product fused into its sum or rounded first; four at a time, since dst
+// then travels to memory and back a quarter as often.
+func addRows[T libm.Float](dst, w []T, sw int, x []T, ld, n int, fma bool) {
+	if d, ok := any(dst).([]float32); ok && vectorised && (fusing || !fma) && len(d) >= 8 && n > 0 {
+		done := vectorRows(d, any(w).([]float32), sw, any(x).([]float32), ld, n, fma)
 		dst, x = dst[done:], x[done:]
 	}
 	if len(dst) == 0 {
+		return
+	}
+	if fma {
+		for i := range n {
+			wi := float32(w[i*sw])
+			for j, v := range x[i*ld:][:len(dst)] {
+				dst[j] = T(lowp.FMA32(wi, float32(v), float32(dst[j])))
+			}
+		}
 		return
 	}
 	i := 0
@@ -110,10 +120,11 @@ func addRows[T libm.Float](dst, w []T, sw int, x []T, ld, n int) {
 
 // causalRow is one row of causal: leaves whose step lies outside lo to hi are absent.
 func causalRow[T libm.Float](f Fold, dst, w []T, sw int, x Mat[T], lo, hi, period int) {
-	plain := Plain[T](f)
+	fma := Fused[T](f)
+	plain := fma || Plain[T](f)
 	RunRows(f, dst, func(acc []T, step reduce.Step) {
 		if plain && f.Perm == nil && step.Stride == 1 {
-			presentRows(acc, w, sw, x, step.Start, step.Start+step.Count, lo, hi, period)
+			presentRows(acc, w, sw, x, step.Start, step.Start+step.Count, lo, hi, period, fma)
 			return
 		}
 		for c := range step.Count {
@@ -121,7 +132,7 @@ func causalRow[T libm.Float](f Fold, dst, w []T, sw int, x Mat[T], lo, hi, perio
 			switch at := i % period; {
 			case at < lo || at >= hi:
 			case plain:
-				addRows(acc, w[i*sw:], sw, x.Data[i*x.Row:], x.Row, 1)
+				addRows(acc, w[i*sw:], sw, x.Data[i*x.Row:], x.Row, 1, fma)
 			default:
 				for j, v := range x.Data[i*x.Row:][:len(acc)] {
 					acc[j] = MulAdd(f, acc[j], w[i*sw], v)
@@ -132,11 +143,11 @@ func causalRow[T libm.Float](f Fold, dst, w []T, sw int, x Mat[T], lo, hi, perio
 }
 
 // presentRows adds those of the leaves from start to end that are present, in ascending order.
-func presentRows[T libm.Float](acc, w []T, sw int, x Mat[T], start, end, lo, hi, period int) {
+func presentRows[T libm.Float](acc, w []T, sw int, x Mat[T], start, end, lo, hi, period int, fma bool) {
 	for base := start / period * period; base < end; base += period {
 		from, to := max(start, base+lo), min(end, base+hi)
 		if from < to {
-			addRows(acc, w[from*sw:], sw, x.Data[from*x.Row:], x.Row, to-from)
+			addRows(acc, w[from*sw:], sw, x.Data[from*x.Row:], x.Row, to-from, fma)
 		}
 	}
 }

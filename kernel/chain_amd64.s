@@ -112,6 +112,104 @@ store:
 	VZEROUPPER
 	RET
 
+// func tile6x16FMA(c *float32, ldc int, a *float32, rowA int, stepA int, b *float32, stepB int, n int, join bool)
+// Requires: AVX, AVX2, FMA3
+TEXT ·tile6x16FMA(SB), NOSPLIT, $0-65
+	MOVQ c+0(FP), AX
+	MOVQ ldc+8(FP), CX
+	MOVQ a+16(FP), DX
+	MOVQ rowA+24(FP), BX
+	MOVQ stepA+32(FP), SI
+	MOVQ b+40(FP), DI
+	MOVQ stepB+48(FP), R8
+	MOVQ n+56(FP), R9
+	SHLQ $0x02, BX
+	SHLQ $0x02, SI
+	SHLQ $0x02, CX
+	SHLQ $0x02, R8
+	LEAQ (BX)(BX*2), R10
+	ADDQ DX, R10
+	LEAQ (CX)(CX*2), R11
+	ADDQ AX, R11
+
+	// A tile is six rows of sixteen columns, in lanes; sums start at −0.
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VMOVAPS  Y0, Y1
+	VMOVAPS  Y0, Y2
+	VMOVAPS  Y0, Y3
+	VMOVAPS  Y0, Y4
+	VMOVAPS  Y0, Y5
+	VMOVAPS  Y0, Y6
+	VMOVAPS  Y0, Y7
+	VMOVAPS  Y0, Y8
+	VMOVAPS  Y0, Y9
+	VMOVAPS  Y0, Y10
+	VMOVAPS  Y0, Y11
+	TESTQ    R9, R9
+	JZ       summed
+	PCALIGN  $0x20
+
+next:
+	VMOVUPS      (DI), Y12
+	VMOVUPS      32(DI), Y13
+	VBROADCASTSS (DX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (DX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (DX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R10), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R10)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R10)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         SI, DX
+	ADDQ         SI, R10
+	ADDQ         R8, DI
+	DECQ         R9
+	JNZ          next
+
+summed:
+	MOVBLZX join+64(FP), DX
+	TESTL   DX, DX
+	JZ      store
+	VADDPS  (AX), Y0, Y0
+	VADDPS  32(AX), Y1, Y1
+	VADDPS  (AX)(CX*1), Y2, Y2
+	VADDPS  32(AX)(CX*1), Y3, Y3
+	VADDPS  (AX)(CX*2), Y4, Y4
+	VADDPS  32(AX)(CX*2), Y5, Y5
+	VADDPS  (R11), Y6, Y6
+	VADDPS  32(R11), Y7, Y7
+	VADDPS  (R11)(CX*1), Y8, Y8
+	VADDPS  32(R11)(CX*1), Y9, Y9
+	VADDPS  (R11)(CX*2), Y10, Y10
+	VADDPS  32(R11)(CX*2), Y11, Y11
+
+store:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, (AX)(CX*1)
+	VMOVUPS Y3, 32(AX)(CX*1)
+	VMOVUPS Y4, (AX)(CX*2)
+	VMOVUPS Y5, 32(AX)(CX*2)
+	VMOVUPS Y6, (R11)
+	VMOVUPS Y7, 32(R11)
+	VMOVUPS Y8, (R11)(CX*1)
+	VMOVUPS Y9, 32(R11)(CX*1)
+	VMOVUPS Y10, (R11)(CX*2)
+	VMOVUPS Y11, 32(R11)(CX*2)
+	VZEROUPPER
+	RET
+
 // func addTile6x16(c *float32, ldc int, tile *float32)
 // Requires: AVX
 TEXT ·addTile6x16(SB), NOSPLIT, $0-24
@@ -325,6 +423,90 @@ narrowRow:
 	VBROADCASTSS (CX), Y1
 	VMULPS       (BX), Y1, Y1
 	VADDPS       Y1, Y0, Y0
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	DECQ         DI
+	JNZ          narrowRow
+	VMOVUPS      Y0, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addRows8FMA(dst *float32, w *float32, sw int, x *float32, ld int, n int, columns int)
+// Requires: AVX, FMA3
+TEXT ·addRows8FMA(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ sw+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ ld+32(FP), SI
+	MOVQ n+40(FP), DI
+	MOVQ columns+48(FP), R8
+	SHLQ $0x02, DX
+	SHLQ $0x02, SI
+
+wide:
+	CMPQ    R8, $0x20
+	JLT     middle
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	MOVQ    CX, R9
+	MOVQ    BX, R10
+	MOVQ    DI, R11
+
+wideRow:
+	VBROADCASTSS (R9), Y4
+	VFMADD231PS  (R10), Y4, Y0
+	VFMADD231PS  32(R10), Y4, Y1
+	VFMADD231PS  64(R10), Y4, Y2
+	VFMADD231PS  96(R10), Y4, Y3
+	ADDQ         DX, R9
+	ADDQ         SI, R10
+	DECQ         R11
+	JNZ          wideRow
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x20, R8
+	JMP          wide
+
+middle:
+	CMPQ    R8, $0x10
+	JLT     narrow
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	MOVQ    CX, R9
+	MOVQ    BX, R10
+	MOVQ    DI, R11
+
+middleRow:
+	VBROADCASTSS (R9), Y2
+	VFMADD231PS  (R10), Y2, Y0
+	VFMADD231PS  32(R10), Y2, Y1
+	ADDQ         DX, R9
+	ADDQ         SI, R10
+	DECQ         R11
+	JNZ          middleRow
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, BX
+	SUBQ         $0x10, R8
+
+narrow:
+	CMPQ    R8, $0x08
+	JLT     done
+	VMOVUPS (AX), Y0
+
+narrowRow:
+	VBROADCASTSS (CX), Y1
+	VFMADD231PS  (BX), Y1, Y0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
 	DECQ         DI

@@ -1,6 +1,10 @@
 package kernel
 
-import "sync"
+import (
+	"sync"
+
+	"firstbit/reduce"
+)
 
 // The vector tile: rows of a that meet columns of b at a time.
 const (
@@ -111,7 +115,7 @@ type tileSum struct {
 // fold runs the steps of the fold on the tile. A join that follows its chain is made in registers.
 func (w *tileSum) fold(f Fold) {
 	if f.InOrder {
-		tile6x16(&w.c[0], w.ldc, &w.a[0], w.rowA, w.stepA, &w.b[0], w.stepB, f.N, w.onto)
+		w.chain(f, &w.c[0], w.ldc, reduce.Step{Stride: 1, Count: f.N}, w.onto)
 		return
 	}
 	top := 0
@@ -130,9 +134,19 @@ func (w *tileSum) fold(f Fold) {
 			top--
 		}
 		c, ldc := w.slot(top)
-		tile6x16(c, ldc, &w.a[s.Start*w.stepA], w.rowA, s.Stride*w.stepA, &w.b[s.Start*w.stepB], s.Stride*w.stepB, s.Count, join)
+		w.chain(f, c, ldc, s, join)
 		top++
 	}
+}
+
+// chain adds the leaves of a step, from −0 or, with join, to what c holds.
+func (w *tileSum) chain(f Fold, c *float32, ldc int, s reduce.Step, join bool) {
+	a, b := &w.a[s.Start*w.stepA], &w.b[s.Start*w.stepB]
+	if f.FMA {
+		tile6x16FMA(c, ldc, a, w.rowA, s.Stride*w.stepA, b, s.Stride*w.stepB, s.Count, join)
+		return
+	}
+	tile6x16(c, ldc, a, w.rowA, s.Stride*w.stepA, b, s.Stride*w.stepB, s.Count, join)
 }
 
 // slot is a place on the stack of partial sums, with the distance of its rows.
@@ -144,9 +158,13 @@ func (w *tileSum) slot(i int) (c *float32, ldc int) {
 }
 
 // vectorRows is addRows over as many columns as fill vector registers. It returns their number.
-func vectorRows(dst, w []float32, sw int, x []float32, ld, n int) int {
+func vectorRows(dst, w []float32, sw int, x []float32, ld, n int, fma bool) int {
 	columns := len(dst) &^ 7
 	_, _ = w[(n-1)*sw], x[(n-1)*ld+columns-1] // nothing checks bounds from here on
-	addRows8(&dst[0], &w[0], sw, &x[0], ld, n, columns)
+	if fma {
+		addRows8FMA(&dst[0], &w[0], sw, &x[0], ld, n, columns)
+	} else {
+		addRows8(&dst[0], &w[0], sw, &x[0], ld, n, columns)
+	}
 	return columns
 }

@@ -16,9 +16,16 @@ import (
 
 // plainly runs f without vector tiles.
 func plainly(f func()) {
-	defer func(v bool) { vectorised = v }(vectorised)
-	vectorised = false
+	defer func(v, w bool) { vectorised, fusing = v, w }(vectorised, fusing)
+	vectorised, fusing = false, false
 	f()
+}
+
+// fusedToo is a fold, and the fold with products fused into it.
+func fusedToo(f Fold) []Fold {
+	fused := f
+	fused.FMA = true
+	return []Fold{f, fused}
 }
 
 func needVectors(t *testing.T) {
@@ -82,7 +89,9 @@ func TestVectorTilesAreThePlainLoop(t *testing.T) {
 							continue
 						}
 						what := fmt.Sprintf("%s %v a %s b %s", order, s, la.name, lb.name)
-						checkVector(t, r, what, s[0], s[1], foldOf(order, s[2]), la.make, lb.make)
+						for _, f := range fusedToo(foldOf(order, s[2])) {
+							checkVector(t, r, what, s[0], s[1], f, la.make, lb.make)
+						}
 					}
 				}
 			}
@@ -97,7 +106,9 @@ func TestVectorTilesAtRandom(t *testing.T) {
 	for range 1000 {
 		m, n, k, la, lb := 1+r.IntN(60), 1+r.IntN(70), 1+r.IntN(50), layouts[r.IntN(len(layouts))], layouts[r.IntN(len(layouts))]
 		order := check.Orders[r.IntN(len(check.Orders))]
-		checkVector(t, r, fmt.Sprintf("%s %d×%d×%d a %s b %s", order, m, n, k, la.name, lb.name), m, n, foldOf(order, k), la.make, lb.make)
+		for _, f := range fusedToo(foldOf(order, k)) {
+			checkVector(t, r, fmt.Sprintf("%s %d×%d×%d a %s b %s", order, m, n, k, la.name, lb.name), m, n, f, la.make, lb.make)
+		}
 	}
 }
 
@@ -151,28 +162,29 @@ func TestVectorTilesOverflowAlike(t *testing.T) {
 	r := rand.New(rand.NewPCG(33, 34))
 	const m, n, k = 13, 37, 40
 	for _, order := range check.Orders {
-		f := foldOf(order, k)
 		a, b := edgy32(r, m*k), edgy32(r, k*n)
 		for range 9 {
 			a[r.IntN(m*k)] = float32(math.Inf(1 - 2*r.IntN(2)))
 			b[r.IntN(k*n)] = math.MaxFloat32
 		}
-		got, want := make([]float32, m*n), make([]float32, m*n)
-		MatMul(got, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f)
-		plainly(func() { MatMul(want, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f) })
-		infinite := 0
-		for i := range want {
-			if math.IsInf(float64(want[i]), 0) {
-				infinite++
+		for _, f := range fusedToo(foldOf(order, k)) {
+			got, want := make([]float32, m*n), make([]float32, m*n)
+			MatMul(got, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f)
+			plainly(func() { MatMul(want, n, RowMajor(a, k), RowMajor(b, n), m, n, k, f) })
+			infinite := 0
+			for i := range want {
+				if math.IsInf(float64(want[i]), 0) {
+					infinite++
+				}
+				if want[i] != want[i] {
+					want[i] = 0
+					require.True(t, got[i] != got[i], "%s: element %d is a number", order, i)
+					got[i] = 0
+				}
 			}
-			if want[i] != want[i] {
-				want[i] = 0
-				require.True(t, got[i] != got[i], "%s: element %d is a number", order, i)
-				got[i] = 0
-			}
+			require.NotZero(t, infinite)
+			check.SameBits(t, want, got, "%s, fused %v", order, f.FMA)
 		}
-		require.NotZero(t, infinite)
-		check.SameBits(t, want, got, "%s", order)
 	}
 }
 
@@ -204,10 +216,10 @@ func TestVectorTilesNegativeControl(t *testing.T) {
 	}
 }
 
-// A fold that rounds its partial sums or fuses never runs on vector tiles.
+// A fold that rounds its partial sums never runs on vector tiles.
 func TestNarrowFoldsStayPlain(t *testing.T) {
 	r := rand.New(rand.NewPCG(37, 38))
-	for _, f := range []Fold{{Acc: lowp.BF16}, {Acc: lowp.FP32, FMA: true}} {
+	for _, f := range []Fold{{Acc: lowp.BF16}, {Acc: lowp.BF16, FMA: true}} {
 		f.Program = reduce.MustOrder("blocked(4)").Program(19)
 		checkVector(t, r, fmt.Sprintf("acc %v fma %v", f.Acc, f.FMA), 13, 33, f, layouts[0].make, layouts[1].make)
 	}
@@ -233,7 +245,9 @@ func TestVectorTilesAllocNothing(t *testing.T) {
 	a, b, c := check.Random(r, m*k), check.Random(r, k*n), make([]float32, m*n)
 	for _, order := range check.Orders {
 		f := foldOf(order, k)
-		require.Zero(t, testing.AllocsPerRun(100, func() { MatMul(c, n, RowMajor(a, k), RowMajor(b, k).T(), m, n, k, f) }), order)
+		for _, f := range fusedToo(f) {
+			require.Zero(t, testing.AllocsPerRun(100, func() { MatMul(c, n, RowMajor(a, k), RowMajor(b, k).T(), m, n, k, f) }), order)
+		}
 	}
 }
 
@@ -247,11 +261,13 @@ func TestVectorRowsAreThePlainLoop(t *testing.T) {
 				at := r.IntN(4)
 				ld := width + r.IntN(3)
 				w, x := edgy32(r, n*sw+1+at)[at:], edgy32(r, n*ld+1+at)[at:]
-				got := edgy32(r, width+9+at)[at:]
-				want := append([]float32(nil), got...)
-				addRows(got[:width], w, sw, x, ld, n)
-				plainly(func() { addRows(want[:width], w, sw, x, ld, n) })
-				check.SameBits(t, want, got, "%d rows of %d", n, width)
+				for _, fma := range []bool{false, true} {
+					got := edgy32(r, width+9+at)[at:]
+					want := append([]float32(nil), got...)
+					addRows(got[:width], w, sw, x, ld, n, fma)
+					plainly(func() { addRows(want[:width], w, sw, x, ld, n, fma) })
+					check.SameBits(t, want, got, "%d rows of %d, fused %v", n, width, fma)
+				}
 			}
 		}
 	}

@@ -37,12 +37,21 @@ func FoldOf(r reduce.Reduction, n int) Fold {
 	return Fold{Program: r.Order.Program(n), Acc: r.Acc, Store: r.Store, Wire: r.Wire, FMA: r.FMA}
 }
 
-// Plain tells whether partial sums are plain additions of two at the width of T:
-// neither rounded further nor fused.
-func Plain[T libm.Float](f Fold) bool {
+// Plain tells whether partial sums are plain additions of two at the width of T: neither rounded further nor, of products, fused.
+func Plain[T libm.Float](f Fold) bool { return adds[T](f) && !(f.FMA && single[T]()) }
+
+// Fused tells whether sums are plain additions of two float32, but products are fused into them.
+func Fused[T libm.Float](f Fold) bool { return f.FMA && single[T]() && adds[T](f) }
+
+// adds is Plain of a sum whose leaves are no products.
+func adds[T libm.Float](f Fold) bool {
+	return f.Chained && (!single[T]() || f.Acc == lowp.FP32 && f.MMA == nil && f.level())
+}
+
+func single[T libm.Float]() bool {
 	var z T
-	_, wide := any(z).(float64)
-	return f.Chained && (wide || f.Acc == lowp.FP32 && !f.FMA && f.MMA == nil && f.level())
+	_, is := any(z).(float32)
+	return is
 }
 
 // level tells whether partial sums are stored and sent as wide as they are added.
@@ -111,7 +120,7 @@ func Run[T libm.Float](f Fold, leaf func(i int) T) T {
 
 // Sum folds x[0], x[stride], …: N values.
 func Sum[T libm.Float](f Fold, x []T, stride int) T {
-	if f.InOrder && Plain[T](f) {
+	if f.InOrder && adds[T](f) {
 		acc := Negzero[T]()
 		for i, n := 0, f.N*stride; i < n; i += stride {
 			acc += x[i]
@@ -121,7 +130,7 @@ func Sum[T libm.Float](f Fold, x []T, stride int) T {
 	if by := f.whole(); by.AnyOrder() && stride == 1 && f.Acc == lowp.FP32 && f.level() {
 		return reduce.AddBy(by, x[:f.N], f.Acc)
 	}
-	if x, ok := any(x).([]float32); ok && stride == 1 && Plain[T](f) && f.Lanes(reduce.Lanes) {
+	if x, ok := any(x).([]float32); ok && stride == 1 && adds[T](f) && f.Lanes(reduce.Lanes) {
 		return T(sumLanes(f, x[:f.N]))
 	}
 	return Run(f, func(i int) T { return x[i*stride] })
@@ -186,6 +195,13 @@ func Dot[T libm.Float](f Fold, x []T, sx int, y []T, sy int) T {
 		}
 		return acc
 	}
+	if f.InOrder && Fused[T](f) {
+		acc := Negzero[float32]()
+		for i := range f.N {
+			acc = lowp.FMA32(float32(x[i*sx]), float32(y[i*sy]), acc)
+		}
+		return T(acc)
+	}
 	return run(f, func(acc T, i int) T { return MulAdd(f, acc, x[i*sx], y[i*sy]) })
 }
 
@@ -208,7 +224,7 @@ func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 		}
 		return src[i*ld:][:n]
 	}
-	if f.InOrder && Plain[T](f) {
+	if f.InOrder && adds[T](f) {
 		Fill(dst, Negzero[T]())
 		for i := range f.N {
 			for j, v := range row(i) {
@@ -227,7 +243,7 @@ func SumRowsAt[T libm.Float](f Fold, dst, src []T, ld int, index []int32) {
 // addRow adds a row of leaves to an accumulator.
 func addRow[T libm.Float](f Fold, acc, row []T) {
 	row = row[:len(acc)]
-	if Plain[T](f) {
+	if adds[T](f) {
 		for j, v := range row {
 			acc[j] += v
 		}

@@ -49,7 +49,7 @@ func multiply[T libm.Float](c []T, ldc int, a, b Mat[T], m, n, k int, f Fold, th
 		fusedPool.Get().(*fused).multiply(c, ldc, any(a).(Mat[float32]), any(b).(Mat[float32]), m, n, k, f)
 		return
 	}
-	if c, ok := any(c).([]float32); ok && vectorised && k > 0 && m*n >= vectorLeast && Plain[T](f) {
+	if c, ok := any(c).([]float32); ok && vectorised && k > 0 && m*n >= vectorLeast && (Plain[T](f) || fusing && Fused[T](f)) {
 		vectorMatMul(c, ldc, any(a).(Mat[float32]), any(b).(Mat[float32]), m, n, k, f, threads, false)
 		return
 	}

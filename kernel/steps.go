@@ -114,7 +114,7 @@ func RunRows[T libm.Float](f Fold, dst []T, chain func(acc []T, step reduce.Step
 
 // joinRow adds one row of partial sums to another.
 func joinRow[T libm.Float](f Fold, a, b []T) {
-	if Plain[T](f) {
+	if adds[T](f) {
 		for j, v := range b {
 			a[j] += v
 		}

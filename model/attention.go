@@ -31,12 +31,13 @@ type Attention struct {
 var (
 	attention = &device.Kernel{Name: "attention", ByToken: true, In: device.Names("q k v starts?"), Scalars: device.Names("batch heads kv_heads first?"),
 		Out:   device.Names("o probs"),
-		Fixed: reduce.MustPlan("p:seq/fp32; keys:seq/fp32"),
-		Run:   device.Width(runAttention[float32], runAttention[float64])}
+		Fixed: reduce.MustPlan("p:seq/fp32; keys:seq/fp32"), Products: []string{"p", "keys"},
+		Run: device.Width(runAttention[float32], runAttention[float64])}
 	attentionBackward = &device.Kernel{Name: "attention.bwd", ByToken: true, In: device.Names("do q k v probs starts?"), Scalars: device.Names("batch heads kv_heads first?"),
 		Out:       device.Names("dq dk dv"),
 		Fixed:     reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
 		Fast:      reduce.MustPlan("p:seq/fp32; keys:seq/fp32; dq:splitk(4,arrival)/fp32; queries:seq/fp32; segments:pairwise/fp32; by=head|segment"),
+		Products:  []string{"p", "keys", "dq", "queries"},
 		Canonical: reduce.MustPlan("by=segment"), // so that the queries of a context-parallel rank are a subtree
 		Run:       device.Width(runAttentionBackward[float32], runAttentionBackward[float64])}
 )

@@ -41,13 +41,13 @@ type Experts struct {
 }
 
 var (
-	groupedNN = &device.Kernel{Name: "grouped_gemm", In: device.Names("x w offsets"), Out: device.Names("y"), Fixed: reduce.MustPlan("k:seq/fp32"),
+	groupedNN = &device.Kernel{Name: "grouped_gemm", In: device.Names("x w offsets"), Out: device.Names("y"), Fixed: reduce.MustPlan("k:seq/fp32"), Products: []string{"k"},
 		Run: device.Width(runGroupedNN[float32], runGroupedNN[float64])}
-	groupedNT = &device.Kernel{Name: "grouped_gemm", In: device.Names("x w offsets"), Out: device.Names("y"), Fixed: reduce.MustPlan("k:seq/fp32"),
+	groupedNT = &device.Kernel{Name: "grouped_gemm", In: device.Names("x w offsets"), Out: device.Names("y"), Fixed: reduce.MustPlan("k:seq/fp32"), Products: []string{"k"},
 		Run: device.Width(runGroupedNT[float32], runGroupedNT[float64])}
 	groupedWeight = &device.Kernel{Name: "grouped_gemm.wgrad", In: device.Names("x dy offsets order?"), Scalars: device.Names("k"),
-		Out:    device.Names("dw"),
-		Fixed:  reduce.MustPlan("rows:seq/fp32; cut=present|all"),
+		Out:   device.Names("dw"),
+		Fixed: reduce.MustPlan("rows:seq/fp32; cut=present|all"), Products: []string{"rows"},
 		Tokens: "rows", Canonical: reduce.MustPlan("cut=all"),
 		Run: device.Width(runGroupedWeight[float32], runGroupedWeight[float64])}
 	groupedWeightSource = groupedWeight.Taking(device.Names("x dy bounds tokens"), device.Names("leaves source sources"),
@@ -64,6 +64,7 @@ var (
 		Fixed:      reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:seq/fp32; sched=static|dynamic|each; grid=4"),
 		Fast:       reduce.MustPlan("k:seq/fp32; n:seq/fp32; tiles:arrival/fp32; sched=dynamic|static|each; grid=4"),
 		Canonical:  reduce.MustPlan("sched=each"),
+		Products:   []string{"k"},
 		Run:        device.Width(runGroupedDProb[float32], runGroupedDProb[float64])}
 )
 

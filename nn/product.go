@@ -113,15 +113,16 @@ func (f Form) Extents(a, b *device.Tensor) (m, n, k int) {
 var (
 	inSequence = reduce.MustPlan("k:seq/fp32")
 	products   = [...]*device.Kernel{
-		NN: {Name: "matmul", ByToken: true, Fixed: inSequence, In: operands, Out: result, Run: runProduct(NN)},
-		NT: {Name: "matmul", ByToken: true, Fixed: inSequence, In: operands, Out: result, Run: runProduct(NT)},
-		TN: {Name: "matmul.wgrad", Fixed: inSequence, Tokens: "k", Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), In: operands, Out: result, Run: runProduct(TN)},
+		NN: {Name: "matmul", ByToken: true, Fixed: inSequence, Products: summed, In: operands, Out: result, Run: runProduct(NN)},
+		NT: {Name: "matmul", ByToken: true, Fixed: inSequence, Products: summed, In: operands, Out: result, Run: runProduct(NT)},
+		TN: {Name: "matmul.wgrad", Fixed: inSequence, Products: summed, Tokens: "k", Fast: reduce.MustPlan("k:splitk(4,arrival)/fp32"), In: operands, Out: result, Run: runProduct(TN)},
 	}
 	shardProducts = [...]*device.Kernel{
-		NN: {Name: "matmul", ByToken: true, Fixed: inSequence, Sharded: "k", In: operands, Out: result, Run: runProduct(NN)},
-		NT: {Name: "matmul", ByToken: true, Fixed: inSequence, Sharded: "k", In: operands, Out: result, Run: runProduct(NT)},
+		NN: {Name: "matmul", ByToken: true, Fixed: inSequence, Products: summed, Sharded: "k", In: operands, Out: result, Run: runProduct(NN)},
+		NT: {Name: "matmul", ByToken: true, Fixed: inSequence, Products: summed, Sharded: "k", In: operands, Out: result, Run: runProduct(NT)},
 	}
 	operands, result = device.Names("a b"), device.Names("y")
+	summed           = []string{"k"}
 )
 
 func runProduct(f Form) func(*device.Call) {

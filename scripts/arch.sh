@@ -70,7 +70,7 @@ for args in "--precision fp32" "--precision bf16 --recipe fast --schedule 7 --se
   "--layout dp=8 --set batch=1 --recipe fast --schedule 3" \
   "--recipe canonical --set model.moe.aux=sequence --layout dp=2,tp=2,pp=2,ep=2 --set batch=1 --set micro=2 --set model.dropout=0.1 --precision bf16" \
   "--layout cp=2,tp=2 --precision nvfp4" "--layout pp=2,vpp=2 --set micro=2 --set cluster.overlap=true --precision mxfp8" \
-  "--precision fp8 --set quant.scaling=delayed --layout ep=2" "--precision bf16 --set optim.lr=1e30 --set optim.min_lr=0"; do
+  "--precision fp8 --set quant.scaling=delayed --layout ep=2" "--precision bf16 --recipe fused --layout tp=2" "--precision bf16 --set optim.lr=1e30 --set optim.min_lr=0"; do
   i=$((i + 1))
   command="train --preset tiny --steps 3 --json $args"
   echo "firstbit $command"

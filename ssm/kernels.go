@@ -43,11 +43,13 @@ var (
 	// wherever ranks may part the sequence.
 	scan = &device.Kernel{Name: "ssd", ByToken: true, In: device.Names("x b c dt la d begin? starts?"), Scalars: device.Names("first? batch groups steps"), Out: device.Names("y last"),
 		Fixed:     reduce.MustPlan("n:seq/fp32; steps:seq/fp32; chunk=16; within=sequence|segment"),
+		Products:  []string{"n", "steps"},
 		Canonical: reduce.MustPlan("within=segment"),
 		Run:       device.Width(runScan[float32], runScan[float64])}
 	scanBackward = &device.Kernel{Name: "ssd.bwd", ByToken: true, In: device.Names("x b c dt la d begin? starts? dy dlast?"),
 		Scalars: device.Names("first? batch groups steps"), Out: device.Names("dx db dc ddt dla dbegin?"),
 		Fixed:     reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:seq/fp32; chunk=16; within=sequence|segment"),
+		Products:  []string{"n", "p", "steps", "state"},
 		Fast:      reduce.MustPlan("n:seq/fp32; p:seq/fp32; steps:seq/fp32; state:seq/fp32; heads:arrival/fp32; chunk=16; within=sequence|segment"),
 		Canonical: reduce.MustPlan("within=segment"),
 		Run:       device.Width(runScanBackward[float32], runScanBackward[float64])}

@@ -25,7 +25,7 @@ func estimate(ratios []float64) Estimate {
 	n := len(sorted)
 	k := rankOf(n)
 	percent := func(ratio float64) float64 { return 100 * (ratio - 1) }
-	return Estimate{percent((sorted[(n-1)/2] + sorted[n/2]) / 2), percent(sorted[k-1]), percent(sorted[n-k])}
+	return Estimate{percent(float64((sorted[(n-1)/2] + sorted[n/2]) / 2)), percent(sorted[k-1]), percent(sorted[n-k])}
 }
 
 // rankOf is the k of estimate, at least 1.

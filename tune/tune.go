@@ -15,8 +15,12 @@ import (
 )
 
 // Recipes are the named choices for every kernel: fixed depends on nothing but the
-// call, fast is what a user of GPUs gets, canonical adds in one order however the batch is cut over ranks.
-var Recipes = []string{"fixed", "fast", Canonical}
+// call, fused is fixed with the products of matrices fused into their sums, as processors of matrices do, fast is what a user of GPUs gets, canonical
+// adds in one order however the batch is cut over ranks.
+var Recipes = []string{"fixed", Fused, "fast", Canonical}
+
+// Fused is the recipe that rounds a matrix product and its sum once.
+const Fused = "fused"
 
 // Canonical is the recipe whose bits do not depend on the layout.
 const Canonical = "canonical"
@@ -151,6 +155,8 @@ func (t *Tuner) Middleware(next device.Runner) device.Runner {
 		switch {
 		case t.Recipe == "fast" && !c.Kernel.Fast.Empty():
 			c.Plan = c.Kernel.Fast
+		case t.Recipe == Fused:
+			c.Plan = t.fused(c.Kernel)
 		case t.Recipe == Canonical:
 			c.Plan = t.canonical(c.Kernel, c.Shards)
 		}

@@ -37,6 +37,7 @@ func policy(t *testing.T, s string, steps trace.Set) *Policy {
 func TestRecipesAndPolicies(t *testing.T) {
 	require.Equal(t, "n:seq/fp32; tie=low", planOf(t, &Tuner{Recipe: "fixed"}, 1))
 	require.Equal(t, "n:arrival/fp32; tie=low", planOf(t, &Tuner{Recipe: "fast"}, 1))
+	require.Equal(t, "n:seq/fp32; tie=low", planOf(t, &Tuner{Recipe: Fused}, 1), "adds no products")
 	reverse := policy(t, "*.part n:reverse", nil)
 	require.Equal(t, "n:reverse/fp32; tie=low", planOf(t, &Tuner{Recipe: "fast", Policies: []*Policy{reverse}}, 1), "a part's name names its Call")
 	require.Equal(t, []int{1, 1}, []int{reverse.Calls, reverse.Hits})
@@ -103,7 +104,7 @@ func TestMisfitsAreErrors(t *testing.T) {
 		_, err := ParsePolicy(bad)
 		require.Error(t, err, bad)
 	}
-	require.ErrorContains(t, ParseRecipe("loose"), "fixed, fast, canonical")
+	require.ErrorContains(t, ParseRecipe("loose"), "fixed, fused, fast, canonical")
 }
 
 // The canonical recipe cuts the sum over tokens by sequence, in the kernel's own format, and sets what the kernel says; of other

@@ -5,15 +5,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// chain writes the inner loops of products. Each product is rounded before it is added: VMULPS and VADDPS, never an
-// instruction that fuses them. Columns are lanes, so every sum is added in the order of its chain.
+// chain writes the inner loops of products. Each product is rounded before it is added, VMULPS and VADDPS, except in what is named FMA, where
+// no product is. Columns are lanes, so every sum is added in the order of its chain.
 func chain(g asm) {
-	g.tile()
+	g.tile("tile6x16", asm.addProducts)
+	g.tile("tile6x16FMA", asm.fuseProducts)
 	g.addTile()
 	g.pack16()
 	g.pack6()
 	g.transpose()
-	g.addRows()
+	g.addRows("addRows8", asm.addProduct)
+	g.addRows("addRows8FMA", asm.fuseProduct)
 }
 
 // The extents of a tile: its rows, its columns, the vectors of a row.
@@ -47,8 +49,8 @@ func (g asm) tileOf(first, stride reg.Register) rows {
 }
 
 // tile keeps a tile of c in twelve of sixteen registers, and adds to it one element of each row of a times a row of b.
-func (g asm) tile() {
-	g.function("tile6x16")
+func (g asm) tile(name string, add func(g asm, a Mem, b, sum []reg.VecVirtual)) {
+	g.function(name)
 	firstC, strideC := g.arg("c"), g.arg("ldc")
 	firstA, strideA, stepA := g.arg("a"), g.arg("rowA"), g.arg("stepA")
 	b, stepB := g.arg("b"), g.arg("stepB")
@@ -75,7 +77,7 @@ func (g asm) tile() {
 			g.VMOVUPS(lanes(at(b), i), y)
 		}
 		for r, sum := range sums {
-			g.addProducts(a.row(r), right, sum)
+			add(g, a.row(r), right, sum)
 		}
 		for _, p := range a.every3 {
 			g.ADDQ(stepA, p)
@@ -113,6 +115,15 @@ func (g asm) addProducts(a Mem, b, sum []reg.VecVirtual) {
 		}
 		g.VMULPS(b[i], element, product)
 		g.VADDPS(product, sum[i], sum[i])
+	}
+}
+
+// fuseProducts is addProducts with one rounding of each product and its sum.
+func (g asm) fuseProducts(a Mem, b, sum []reg.VecVirtual) {
+	element := g.YMM()
+	g.VBROADCASTSS(a, element)
+	for i := range b {
+		g.VFMADD231PS(b[i], element, sum[i])
 	}
 }
 
@@ -210,8 +221,8 @@ func (g asm) transpose() {
 }
 
 // addRows goes through dst in strips of columns: of four vectors while there are as many, then of two and of one.
-func (g asm) addRows() {
-	g.function("addRows8")
+func (g asm) addRows(name string, add func(g asm, x Mem, w, sum reg.VecVirtual)) {
+	g.function(name)
 	dst, weights, stepW := g.arg("dst"), g.arg("w"), g.arg("sw")
 	x, ld, n, columns := g.arg("x"), g.arg("ld"), g.arg("n"), g.arg("columns")
 	g.toBytes(stepW, ld)
@@ -231,9 +242,7 @@ func (g asm) addRows() {
 			w := g.YMM()
 			g.VBROADCASTSS(at(weight), w)
 			for i, y := range sum {
-				product := g.YMM()
-				g.VMULPS(lanes(at(row), i), w, product)
-				g.VADDPS(product, y, y)
+				add(g, lanes(at(row), i), w, y)
 			}
 			g.ADDQ(stepW, weight)
 			g.ADDQ(ld, row)
@@ -254,3 +263,11 @@ func (g asm) addRows() {
 	g.Label("done")
 	g.ret()
 }
+
+func (g asm) addProduct(x Mem, w, sum reg.VecVirtual) {
+	product := g.YMM()
+	g.VMULPS(x, w, product)
+	g.VADDPS(product, sum, sum)
+}
+
+func (g asm) fuseProduct(x Mem, w, sum reg.VecVirtual) { g.VFMADD231PS(x, w, sum) }
