@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # docs.sh [PAGE…]: runs the commands of README.md and docs/, or of the pages given, that are shown without their output, each page's in a folder of its own, and stops
 # at the first that fails. Where a page shows changes to the source, its commands run in a copy of the tree that has them.
-# Commands that are shown with their output are in the tests.
+# A command whose line ends in `# exit 1` must end so.
+# Commands that are shown with their output are in the tests. Programs of docs/comparers are found from there too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,13 +25,18 @@ prepare() {
 ran=0
 [ $# -gt 0 ] || set -- README.md docs/*.md
 for page in "$@"; do
-  commands=$(sed -n 's/^    \(go run \.\/cmd\/firstbit .*\|go vet .*\|go test \.\/[a-z].*\)$/\1/p' "$page")
+  commands=$(sed -n 's/^    \(go run \.\/cmd\/firstbit .*\|python3 docs\/comparers\/.*\|go vet .*\|go test \.\/[a-z].*\)$/\1/p' "$page")
   [ -n "$commands" ] || continue
   prepare "$page"
   while IFS= read -r command; do
     printf '%s: %s\n' "$page" "$command"
-    if ! (cd "$dir/page" && eval "${command/go run .\/cmd\/firstbit/\"$program\"}" </dev/null >"$dir/out" 2>&1); then
+    command=${command/docs\/comparers/\"$PWD\"/docs/comparers}
+    want=0 got=0
+    case $command in *'# exit 1') want=1 ;; esac
+    (cd "$dir/page" && eval "${command/go run .\/cmd\/firstbit/\"$program\"}" </dev/null >"$dir/out" 2>&1) || got=$?
+    if [ "$got" -ne "$want" ]; then
       tail -20 "$dir/out"
+      echo "exit $got: must be $want"
       exit 1
     fi
     ran=$((ran + 1))

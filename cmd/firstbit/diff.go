@@ -166,6 +166,6 @@ func printBytes(out io.Writer, indent string, b *diff.Bytes) {
 	if b == nil {
 		return
 	}
-	tell(out, "%s%s[%d]: %s \t| %s (%s | %s), %s; %d of %d elements differ",
-		indent, b.Output, b.Element, b.A, b.B, b.ValueA, b.ValueB, b.Distance(), b.Count, b.Of)
+	tell(out, "%s\t%s[%d]: %s | %s (%s | %s), %s; %d of %d elements differ",
+		indent, b.Output, b.Element, mark(b.A, b.B), mark(b.B, b.A), b.ValueA, b.ValueB, b.Distance(), b.Count, b.Of)
 }

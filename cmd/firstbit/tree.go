@@ -83,11 +83,11 @@ func drawnTree(title string, t reduce.Tree, full bool) string {
 	head := fmt.Sprintf("%s: %s", title, t)
 	if full || len(t.Leaves()) <= terminalLines-4 { // which leaves room for what else is said of it
 		if !full && columns(head) > terminalWidth {
-			head = title + ":"
+			head = wrap(title + ":")
 		}
 		return head + "\n" + t.Text()
 	}
-	return fmt.Sprintf("%s, folded (all of it: --full):\n%s", title, t.Folded(terminalLines-4).Text())
+	return wrap(title+", folded (all of it: --full):") + "\n" + t.Folded(terminalLines-4).Text()
 }
 
 func (d sketch) print(out io.Writer, n int, schedule uint64, full bool) {
