@@ -94,6 +94,7 @@ func TestMeasure(t *testing.T) {
 	defer func() { ways = all }()
 	ways = ways[:2]
 	o := options(parallel.Layout{})
+	o.Spec.Config.Model.Pattern, o.Spec.Config.Model.MTP.Depths = "*E", 0 // experts, and what else is quick
 	var steps int
 	o.Step = func() { steps++ }
 	r, err := Measure(o)

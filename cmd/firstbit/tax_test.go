@@ -11,7 +11,7 @@ import (
 )
 
 func TestTax(t *testing.T) {
-	code, stdout, stderr := firstbit(t, "tax", "--preset", "tiny", "--set", "batch=8", "--pairs", "6", "--runs", "3", "--threads", "1", "--gpus", "1000", "--days", "30", "--json")
+	code, stdout, stderr := firstbit(t, "tax", "--preset", "tiny", "--set", "batch=8", "--set", "model.pattern=*-", "--pairs", "6", "--runs", "3", "--threads", "1", "--gpus", "1000", "--days", "30", "--json")
 	require.Zero(t, code, stderr)
 	var r struct {
 		Percent  *float64 `json:"tax_percent"`
