@@ -311,7 +311,7 @@ const firstbit = (() => {
     const panel = h("div", { class: "call", "data-call": name }, h("h3", {}, h("code", {}, name)));
     panel.append(h("p", {}, of.length ? `Step ${state.step}: ${sum(of, (c) => c.differs)} of ${sum(of, (c) => c.of)} records differ${where(of)}.` : `Not in step ${state.step}.`));
     if (root && state.step === root.step && name === root.name) {
-      panel.append(h("p", { class: "root" }, h("b", {}, "◆ The root. "), page.diff && page.diff.first ? `Verdict ${page.diff.first.verdict}` : "", root.inner ? [", in its kernel ", h("code", {}, root.inner)] : "", ". ",
+      panel.append(h("p", { class: "root" }, h("b", {}, isRoot(page.diff.first) ? "◆ The root. " : "◆ Here the runs part. "), page.diff && page.diff.first ? `Verdict ${page.diff.first.verdict}` : "", root.inner ? [", in its kernel ", h("code", {}, root.inner)] : "", ". ",
         page.sum ? h("a", { href: "#sum" }, "its sum") : null, " ", page.bytes ? h("a", { href: "#bits" }, "its bits") : null));
     }
     const records = state.step === state.detailed ? page.calls.filter((c) => c.path === name) : [];
@@ -338,6 +338,9 @@ const firstbit = (() => {
     const name = [path(f), op && path(op.first), wrote && wrote.path].find((n) => n && known(n)) || "";
     return { step: f.iteration, name, inner: name === path(f) ? "" : path(f), phase: f.phase };
   }
+
+  // isRoot tells whether a verdict names what went wrong; else it lies deeper or elsewhere.
+  const isRoot = (f) => !["narrow", "downstream", "unresolved", "blind-spot", "outside-window"].includes(f.verdict);
 
   // ---- the page
 
@@ -372,9 +375,9 @@ const firstbit = (() => {
     else picture = heat(page.spread, rowsOf(page.spread, (c) => (partOf(c.name) === state.part ? c.name : null)), { step: state.step, row: state.call, within: state.part }, (step, call) => again({ step, call }));
 
     const ranks = rowsOf(page.spread, (c) => "rank " + c.rank);
-    const toRoot = root && root.name ? h("button", { type: "button", class: "go", id: "to-root", onclick: () => again({ step: root.step, part: partOf(root.name), call: root.name }) }, "Go to the root") : null;
+    const toRoot = root && root.name ? h("button", { type: "button", class: "go", id: "to-root", onclick: () => again({ step: root.step, part: partOf(root.name), call: root.name }) }, isRoot(first) ? "Go to the root" : "Go to where they part") : null;
 
-    const parts = [h("header", {}, h("h1", {}, h("span", { class: "mark", "aria-hidden": "true" }, first ? "≠" : page.diff ? "=" : "…"), page.sentence || "Comparing the runs…"),
+    const parts = [h("header", {}, h("h1", {}, h("span", { class: first ? "mark other" : "mark", "aria-hidden": "true" }, first ? "≠" : page.diff ? "=" : "…"), page.sentence || "Comparing the runs…"),
       h("dl", { class: "facts" }, sides.map((side, i) => [h("dt", {}, h("span", { class: "key " + side }), "run " + side), h("dd", {}, flags(page.runs[i]))]).flat(),
         page.command ? [h("dt", {}, "this page"), h("dd", {}, flags(page.command))] : null,
         first ? [h("dt", {}, "verdict"), h("dd", { id: "verdict" }, [first.verdict, page.diff.class, page.diff.pattern, page.diff.action].filter(Boolean).join(" · "))] : null,
