@@ -22,7 +22,7 @@ type Ordered struct {
 	Error     Distance    `json:"error"`   // from the exact sum, rounded once
 	Between   []float64   `json:"between"` // the share of elements that differ from those of each of the orders
 	Alive     int         `json:"alive"`
-	NS        float64     `json:"ns_per_element"` // of the Call's time, over elements written and leaves
+	NS        float64     `json:"ns_per_element"` // of the Call's time, for each value that is added
 	Hops      int         `json:"hops"`           // of a collective, per element: messages one after another
 	Bytes     OrderedSent `json:"bytes"`
 	Sum       reduce.Tree `json:"-"`
@@ -102,14 +102,7 @@ func (x *Extracted) row(r reduce.Reduction, calls, exact []*rerun, leaves int) O
 		t = concrete.Program(leaves).FusedTree(fused)
 	}
 	o := Ordered{Order: r.Order.String(), Format: strings.TrimPrefix(r.String(), r.Name+":"+r.Order.String()+"/"), Tree: t.String(), Depth: t.Depth(), Bound: t.Ulps(), Roundings: t.Roundings(), Alive: t.Alive(), Sum: t, out: calls}
-	written := 0
-	for _, c := range calls {
-		for _, out := range c.out {
-			written += out.Len()
-		}
-		o.NS = max(o.NS, float64(c.took.Nanoseconds()))
-	}
-	o.NS = o.NS * float64(len(calls)) / float64(max(written, 1)) / float64(leaves)
+	o.NS = perValue(calls, leaves)
 	o.Error = distance(calls, exact)
 	if layout, err := parallel.ParseLayout(x.Layout); err == nil && r.Name == "ranks" && layout.World() > 1 {
 		sent, width := t.Traffic(x.Config.Cluster.RanksPerNode), lowp.Format.Bits(r.Acc)/8
@@ -119,6 +112,24 @@ func (x *Extracted) row(r reduce.Reduction, calls, exact []*rerun, leaves int) O
 		o.Hops, o.Bytes = sent.Hops, OrderedSent{sent.Messages * width, sent.Between * width, sent.OfRank * width}
 	}
 	return o
+}
+
+// perValue is nanoseconds for a value that is added. Of a collective the last rank to come adds for all, and it alone has not waited for others.
+func perValue(calls []*rerun, leaves int) float64 {
+	values, shortest := 0, calls[0].took
+	for _, c := range calls {
+		shortest = min(shortest, c.took)
+		for _, in := range c.in {
+			values += in.Len()
+		}
+	}
+	if len(calls) == 1 {
+		values = 0
+		for _, out := range calls[0].out {
+			values += out.Len() * leaves
+		}
+	}
+	return float64(shortest.Nanoseconds()) / float64(max(values, 1))
 }
 
 // elementwise calls do with every element of the outputs that are no whole numbers.

@@ -152,7 +152,7 @@ const timings = 5
 // run runs the Call.
 func (r *rerun) run(next device.Runner, c *device.Call) {
 	again := 1
-	if r.timed && !slices.ContainsFunc(r.of.Out, func(x ExtractedTensor) bool { return x.Update != "" }) && c.Kind != device.Collective {
+	if r.timed && !slices.ContainsFunc(r.of.Out, func(x ExtractedTensor) bool { return x.Update != "" }) {
 		again = timings
 	}
 	for range again {

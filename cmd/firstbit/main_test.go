@@ -391,6 +391,8 @@ func TestListCalls(t *testing.T) {
 	}
 	require.Equal(t, "k:exact/fp32", kernels["fwd layers.1.attn.wk"]["plan"], stderr)
 	require.Contains(t, kernels["fwd layers.1.attn.wk"]["choices"].(map[string]any)["k"], "exact")
+	require.Contains(t, kernels["fwd layers.1.attn.wk"]["choices"].(map[string]any)["k"], "mma(hopper)")
+	require.NotContains(t, kernels["fwd layers.0.norm"]["choices"].(map[string]any)["d"], "mma(hopper)")
 	require.Equal(t, "all_reduce", kernels["opt grad_norm.all"]["kernel"])
 	choices := kernels["fwd layers.2.moe.router.topk"]["choices"].(map[string]any)
 	require.Equal(t, []any{"native", "low"}, choices["tie"])
