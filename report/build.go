@@ -142,7 +142,7 @@ func (l *leaves) add(call string, sums, fused map[string]int) {
 	if l.sums[call] == nil {
 		l.sums[call], l.fused[call] = map[string]int{}, map[string]int{}
 	}
-	for sum, n := range sums { // the most of all, in whatever order
+	for sum, n := range sums { // the most of all: the order reaches nothing
 		l.sums[call][sum], l.fused[call][sum] = max(l.sums[call][sum], n), max(l.fused[call][sum], fused[sum])
 	}
 }
