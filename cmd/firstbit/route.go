@@ -198,10 +198,10 @@ func where(r *route.Result) string {
 
 // reasons say of each sweep what its table shows.
 var reasons = map[string]string{
-	"bits":       "A higher bit is worth twice the one below it; it flips a route once it moves a margin further than it is.",
-	"precisions": "The lowest bit of a narrow format is worth more; the rounding of the next format passes it on enlarged, or swallows it whole.\nUlps are those of the router's scores: fp64 in the first line, fp32 in the others.",
-	"experts":    "More experts lie closer together, so more margins are smaller than what a bit moves.",
-	"layers":     "The first update carries a flip to every weight, so it matters little in which layer it began.",
+	"bits":       "A higher bit is worth twice the one below it; it flips a route once it moves a\nmargin further than it is.",
+	"precisions": "The lowest bit of a narrow format is worth more; the rounding of the next format\npasses it on enlarged, or swallows it whole.\nUlps are those of the router's scores: fp64 in the first line, fp32 in the\nothers.",
+	"experts":    "More experts lie closer together, so more margins are smaller than what a bit\nmoves.",
+	"layers":     "The first update carries a flip to every weight, so it matters little in which\nlayer it began.",
 	"steps":      "An early flip has more steps to grow in.",
 }
 
