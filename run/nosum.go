@@ -37,7 +37,7 @@ func (p *probe) noSum() reduce.Revealed {
 		}
 	}
 	if apart {
-		return reduce.Revealed{Tree: reduce.Empty, Class: noSum, Detail: "no element that is written depends on two of an operand"}
+		return reduce.Revealed{Tree: reduce.Empty, Class: noSum, Detail: "no floating-point element that is written depends on two of an operand"}
 	}
 	return reduce.Revealed{Tree: reduce.Empty, Class: hidden, Detail: "adds, by nothing that its plan chooses"}
 }

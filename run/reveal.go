@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -55,6 +56,9 @@ const leavesMost = 1024
 func RevealCalls(s Spec, q Revealing) ([]RevealedSum, error) {
 	if err := q.among(s, q.Rank); err != nil {
 		return nil, err
+	}
+	if s.Config.Precision == "fp64" {
+		return nil, errors.New("precision fp64: what is lost in a large value is asked of sums in fp32 or less")
 	}
 	var mu sync.Mutex
 	var all []RevealedSum

@@ -83,6 +83,9 @@ func TestRevealCallsThatAreNoSums(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, noSum, all[0].Class)
 	require.NotNil(t, all[0].Counter, "a block under one scale")
+	s.Config.Precision = "fp64"
+	_, err = RevealCalls(s, Revealing{Site: Site{Path: "layers.1.attn.wq", Step: 1}})
+	require.ErrorContains(t, err, "precision fp64")
 	for at, why := range map[Revealing]string{
 		{Site: Site{Path: "layers.1.attn.wx", Step: 1}}:              "no Call of that name: nearest",
 		{Site: Site{Path: "layers.1.attn.wq", Step: 1}, Sum: "keys"}: "no sum of that name",
