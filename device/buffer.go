@@ -8,14 +8,14 @@ type Buffer struct {
 	Tensors []Arg // in the order in which they lie
 
 	// Micros is how many microbatches each rank that adds has, in its turn. Their sum is then no subtree of that of all, and each brings so many
-	// Roots, equally long and one after another, of which the first are those of reduce.Roots. 0: it brings one sum.
-	Micros, Roots int
+	// Subtrees, equally long and one after another, of which the first are those of reduce.Subtrees. 0: it brings one sum.
+	Micros, Subtrees int
 
 	at []int // where each begins
 }
 
 // Len is the number of elements of a sum.
-func (b *Buffer) Len() int { return b.Whole.Len() / max(b.Roots, 1) }
+func (b *Buffer) Len() int { return b.Whole.Len() / max(b.Subtrees, 1) }
 
 // NewBuffer makes a memory of so many zeros.
 func NewBuffer(f lowp.Format, n int) *Buffer { return &Buffer{Whole: NewTensor(f, n)} }

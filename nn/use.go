@@ -27,7 +27,7 @@ type Use struct {
 }
 
 // counter joins microbatches as a binary counter counts: two of one, then two of two, where the first is even among all microbatches of the step. A
-// power of two of them that begins at a multiple of it ends in one sum, which is the pairwise tree; another share in those of reduce.Roots, in
+// power of two of them that begins at a multiple of it ends in one sum, which is the pairwise tree; another share in those of reduce.Subtrees, in
 // twice as many tensors as the tree is deep.
 type counter struct {
 	levels [][2]*device.Tensor // level i has the sums of 2ⁱ microbatches: there are two at a time at most
@@ -75,22 +75,22 @@ var (
 // without a Call.
 func Total(d *device.Device, label string, u *Use) *device.Tensor { return join(d, label, u.nodes()) }
 
-// Roots are the sums of a use over the largest subtrees of the step's microbatches that the rank has.
-func Roots(d *device.Device, label string, u *Use) (roots []*device.Tensor) {
+// Subtrees are the sums of a use over the largest subtrees of the step's microbatches that the rank has.
+func Subtrees(d *device.Device, label string, u *Use) (subtrees []*device.Tensor) {
 	nodes := u.nodes()
 	last := nodes[len(nodes)-1]
-	for i, r := range reduce.Roots(nodes[0].lo, last.lo+last.size()) {
+	for i, r := range reduce.Subtrees(nodes[0].lo, last.lo+last.size()) {
 		n := 0
 		for n < len(nodes) && nodes[n].lo < r.Lo+r.N {
 			n++
 		}
 		name := label
 		if i > 0 {
-			name += ".root" + strconv.Itoa(i)
+			name += ".subtree" + strconv.Itoa(i)
 		}
-		roots, nodes = append(roots, join(d, name, nodes[:n])), nodes[n:]
+		subtrees, nodes = append(subtrees, join(d, name, nodes[:n])), nodes[n:]
 	}
-	return roots
+	return subtrees
 }
 
 // join adds sums of microbatches that follow one another and are a subtree together, or all of the step. Where they are not as many each, the Call

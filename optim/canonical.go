@@ -35,7 +35,7 @@ func (a *AdamW) collect(dev *device.Device, b *Bucket, n int) (label string, gra
 	}
 	u := b.uses[n]
 	if b.group.Size() > 1 {
-		return u.label, a.roots(dev, b, u, n)
+		return u.label, a.subtrees(dev, b, u, n)
 	}
 	u.totals = u.totals[:0]
 	for _, p := range b.Params {
@@ -48,31 +48,31 @@ func (a *AdamW) collect(dev *device.Device, b *Bucket, n int) (label string, gra
 	return u.label, nil
 }
 
-// roots lays what the rank has of a use together: one sum, or, where its microbatches are no subtree, those of the largest that they have. A rank
+// subtrees lays what the rank has of a use together: one sum, or, where its microbatches are no subtree, those of the largest that they have. A rank
 // that has fewer than another fills up with its last, which nobody reads.
-func (a *AdamW) roots(dev *device.Device, b *Bucket, u *use, n int) *device.Buffer {
+func (a *AdamW) subtrees(dev *device.Device, b *Bucket, u *use, n int) *device.Buffer {
 	micros := b.Params[0].Accumulator.(*nn.ByUse).Micros * a.shares(b.Params[0]).Sources
-	most := parallel.MostRoots(b.group.Size(), micros)
+	most := parallel.MostSubtrees(b.group.Size(), micros)
 	if u.grads == nil || u.grads.Whole.Len() != most*b.n {
 		u.grads = device.NewBuffer(b.Params[0].Grad.Format, most*b.n)
 	}
 	u.grads.Clear()
-	if u.grads.Roots, u.grads.Micros = most, 0; most > 1 {
+	if u.grads.Subtrees, u.grads.Micros = most, 0; most > 1 {
 		u.grads.Micros = micros
 	}
 	at := 0
 	for _, p := range b.Params {
 		if n < len(uses(p)) {
-			roots := nn.Roots(dev, u.label+"."+p.Name, uses(p)[n])
-			if len(roots) > most {
+			subtrees := nn.Subtrees(dev, u.label+"."+p.Name, uses(p)[n])
+			if len(subtrees) > most {
 				panic("optim: a use has other microbatches than its share of the step")
 			}
 			for i := range most {
 				name := p.Name
 				if i > 0 {
-					name += ".root" + strconv.Itoa(i)
+					name += ".subtree" + strconv.Itoa(i)
 				}
-				u.grads.Hold(i*b.n+at, name, roots[min(i, len(roots)-1)])
+				u.grads.Hold(i*b.n+at, name, subtrees[min(i, len(subtrees)-1)])
 			}
 		}
 		at += p.Grad.Len()

@@ -262,7 +262,7 @@ func brought(c *device.Call) *device.Tensor {
 }
 
 func addAll[T libm.Float](calls []*device.Call, m Member, outer int) {
-	runs, in := rootsOf(calls[0], len(calls)), make([][]T, 0, len(calls))
+	runs, in := subtreesOf(calls[0], len(calls)), make([][]T, 0, len(calls))
 	for i, c := range calls {
 		x := device.Data[T](brought(c))
 		if runs == nil {

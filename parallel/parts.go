@@ -20,7 +20,7 @@ type part struct {
 type message struct {
 	outer    int // blocks of which each member has a shard; 0: the first has all
 	elements int
-	roots    int // sums that all members bring together
+	subtrees int // sums that all members bring together
 	plan     string
 }
 
@@ -31,14 +31,14 @@ const maxMessages = 256
 // every message. Only who does the work of a meeting comes here, and a group has one at a time.
 func (g *Group) partsOf(lead *device.Call, outer int) []part {
 	m, runs := message{outer, brought(lead).Len(), g.Size(), lead.Plan.String()}, []reduce.Run(nil)
-	if r := rootsOf(lead, g.Size()); r != nil {
-		m.elements, m.roots, runs = m.elements/r.most, len(r.all), r.all
+	if r := subtreesOf(lead, g.Size()); r != nil {
+		m.elements, m.subtrees, runs = m.elements/r.most, len(r.all), r.all
 	}
 	if parts, ok := g.messages[m]; ok {
 		return parts
 	}
 	parts := g.cut(m, lead.Plan)
-	g.fold(parts, outer > 0, lead, m.roots, runs)
+	g.fold(parts, outer > 0, lead, m.subtrees, runs)
 	if !lead.Plan.Order("ranks").Arrives() {
 		if g.messages == nil || len(g.messages) == maxMessages {
 			g.messages = map[message][]part{}

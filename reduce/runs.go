@@ -5,9 +5,9 @@ import "math/bits"
 // Run is so many leaves of a tree from one on.
 type Run struct{ Lo, N int }
 
-// Roots cuts the leaves from lo to hi of a pairwise tree into the fewest runs that are whole subtrees, whatever follows them: at most two of a
+// Subtrees cuts the leaves from lo to hi of a pairwise tree into the fewest runs that are whole subtrees, whatever follows them: at most two of a
 // length, and 2·log₂(hi−lo) together.
-func Roots(lo, hi int) (runs []Run) {
+func Subtrees(lo, hi int) (runs []Run) {
 	for lo < hi {
 		n := 1 << (bits.Len(uint(hi-lo)) - 1)
 		if lo > 0 {

@@ -115,8 +115,8 @@ func clearLosses(x *device.Tensor) {
 func (t *Trainer) sumLosses(dev *device.Device) []*device.Tensor {
 	n, _, _ := t.slots()
 	var all *device.Tensor
-	if dp, kept := t.rank.DP(), t.losses.order; t.canonical && dp.Size() > 1 && parallel.MostRoots(dp.Size(), len(kept)) > 1 {
-		all = t.sumRoots(dev, dp, n)
+	if dp, kept := t.rank.DP(), t.losses.order; t.canonical && dp.Size() > 1 && parallel.MostSubtrees(dp.Size(), len(kept)) > 1 {
+		all = t.sumSubtrees(dev, dp, n)
 	} else {
 		all = dp.AllReduce(dev, "losses.sum", t.joinLosses(dev, "losses", kept))
 	}
@@ -144,22 +144,22 @@ func (t *Trainer) joinLosses(dev *device.Device, label string, of []int) *device
 	return all
 }
 
-// sumRoots adds losses over data ranks whose microbatches are no subtree of the step's: each brings those of the largest that they have.
-func (t *Trainer) sumRoots(dev *device.Device, dp parallel.Member, n int) *device.Tensor {
+// sumSubtrees adds losses over data ranks whose microbatches are no subtree of the step's: each brings those of the largest that they have.
+func (t *Trainer) sumSubtrees(dev *device.Device, dp parallel.Member, n int) *device.Tensor {
 	micros := len(t.losses.order)
-	most := parallel.MostRoots(dp.Size(), micros)
+	most := parallel.MostSubtrees(dp.Size(), micros)
 	all := device.NewBuffer(t.losses.kept[0].Format, most*n)
-	all.Roots, all.Micros = most, micros
-	roots := reduce.Roots(dp.Index*micros, (dp.Index+1)*micros)
+	all.Subtrees, all.Micros = most, micros
+	subtrees := reduce.Subtrees(dp.Index*micros, (dp.Index+1)*micros)
 	var sum *device.Tensor
 	for i := range most {
 		name := "losses"
 		if i > 0 {
-			name += ".root" + strconv.Itoa(i)
+			name += ".subtree" + strconv.Itoa(i)
 		}
-		if i < len(roots) {
-			lo := roots[i].Lo - dp.Index*micros
-			sum = t.joinLosses(dev, name, t.losses.order[lo:lo+roots[i].N])
+		if i < len(subtrees) {
+			lo := subtrees[i].Lo - dp.Index*micros
+			sum = t.joinLosses(dev, name, t.losses.order[lo:lo+subtrees[i].N])
 		}
 		all.Hold(i*n, name, sum)
 	}
