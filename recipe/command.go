@@ -33,6 +33,8 @@ func (s Small) format() string {
 func (x row) commands(c *experiments.Cause, s Small, config string) (show, cure string) {
 	layout := s.Layout.String()
 	switch {
+	case x.cause == "microbatch-order" && s.Layout.PP > 1: // a pipeline's order is its schedule's
+		layout = s.Layout.With("vpp", 1).With("pp", 1).String()
 	case x.cause == "clip-norm" && s.Config.Optim.Replicated: // the norm of a replica is over its own ranks
 		layout = "tp=2,pp=2"
 	case x.from > 1: // on the axis whose sums it is about

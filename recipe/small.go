@@ -194,7 +194,7 @@ func (r *Recipe) model(c *train.Config, l parallel.Layout) {
 	if r.expertBias {
 		e.BiasRate = 1e-3
 	}
-	e.SharedHidden, e.Latent, e.TileN, e.TileSub = 0, 0, 8, 4
+	e.SharedHidden, e.Latent, e.TileN, e.TileSub = 0, 0, 4, 2
 	if r.shared > 0 {
 		e.SharedHidden = 16
 	}
