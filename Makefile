@@ -1,4 +1,4 @@
-.PHONY: site report report-assets asm docs help test matrix mutants check arch fuzz attack golden learn precision routes scores bench parity notebooks
+.PHONY: site report report-assets asm docs help test matrix mutants check arch fuzz attack golden learn precision routes stories scores bench parity notebooks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ learn: ## train the hybrid, attention alone and Mamba alone; rewrite the table i
 
 precision: ## train in every precision; rewrite docs/precision.md and its plot
 	scripts/precision.sh
+
+stories: ## tell every cause on every layout and in every precision; rewrite the table in docs/precisions.md
+	scripts/stories.sh
 
 routes: ## flip one bit under every circumstance that route sweeps; rewrite the tables in docs/routes.md
 	scripts/routes.sh

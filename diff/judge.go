@@ -34,6 +34,9 @@ func (r *Report) judge(pairs []*pair, groups map[string][]int, oneSchedule bool)
 	r.Action = actions[r.First.Verdict]
 	r.A, r.B = first.records()
 	if c, why := class(r.First.Verdict, r.A, r.B, r.ConfigDifferences, oneSchedule); c != "" || why != nil {
+		if side := all.omitted(first.either()); c == "hardware" && side != "" {
+			c, why = "control", []string{"in run " + side + " every member goes on with what it brought: the collective did not run"}
+		}
 		if c != "" {
 			r.Class = &c
 		}

@@ -3,6 +3,7 @@ package diff
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"firstbit/trace"
 )
@@ -65,6 +66,37 @@ func (w *world) judgeMembers(a *trace.Record) (string, []string) {
 		return "unresolved", []string{fmt.Sprintf("the inputs of all traced members are equal, outputs differ: trace the other members, ranks %v", untraced)}
 	}
 	return "origin", []string{"the inputs of all members are equal, outputs differ"}
+}
+
+// omitted names the run in which a collective that leaves every member the same did not run: all of them go on with what they brought, bit for bit, and
+// in the other run they do not. Empty: it ran in both.
+func (w *world) omitted(a *trace.Record) string {
+	if a.Kind != "collective" || !strings.HasPrefix(a.Kernel, "all_reduce") {
+		return ""
+	}
+	own := [2]bool{true, true}
+	for _, m := range w.members(a) {
+		p := w.pairs[m.lane]
+		j := p.match[m.at]
+		if j < 0 {
+			return ""
+		}
+		own[0], own[1] = own[0] && keepsItsOwn(&p.a[m.at]), own[1] && keepsItsOwn(&p.b[j])
+	}
+	switch {
+	case own[0] == own[1]:
+		return ""
+	case own[0]:
+		return "A"
+	}
+	return "B"
+}
+
+// keepsItsOwn tells whether everything that a record writes is what it read.
+func keepsItsOwn(r *trace.Record) bool {
+	return !slices.ContainsFunc(r.Out, func(out trace.Sig) bool {
+		return !slices.ContainsFunc(r.In, func(in trace.Sig) bool { return in.Digest == out.Digest })
+	})
 }
 
 func membersText(ranks []int) string {

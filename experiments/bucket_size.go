@@ -11,6 +11,7 @@ var bucketSize = &Cause{
 		Diagnose: "the reduce-scatter reads other gradients, those that both runs read are equal, and the configurations differ in cluster.bucket",
 		Cure:     "an order independent of the bucket: over ranks pairwise, and a norm whose sum of squares is exact",
 		Source:   "DeepSpeed #6351", Layouts: []string{"dp=8", "dp=4,ep=2"},
+		Precisions: scalable, Only: "its cure is the canonical recipe, which others cannot have",
 	},
 	Found: Found{Root: "grads.bucket.*", Class: "topology", also: []string{"weights.bucket.*", "loss_scale.unscale"}}, // the same buckets on their way back, and what reads them
 	config: func() train.Config {

@@ -12,6 +12,7 @@ var gpuGeneration = &Cause{
 		Diagnose: "the first product: inputs equal, outputs different, the plans differ in the architecture alone, and no order depends on arrival",
 		Cure:     "one generation for the run and for its replay; or products added up in fp32, one by one, at the price of the tensor cores",
 		Source:   "MMA-Sim, arXiv 2511.10909; Hawkeye, arXiv 2603.20421", Layouts: everyAxis,
+		Precisions: []string{"fp32", "bf16", "fp16"}, Only: "the tensor cores of Ampere multiply no operands of fewer bits",
 	},
 	Found:  Found{Root: "layers.0.ssm.in_proj", Class: "topology", also: products},
 	config: func() train.Config { c := train.Tiny(); c.Steps = 20; return c },

@@ -10,7 +10,7 @@ var normaliserLocal = &Cause{
 		Cure:     "labels counted over all ranks and microbatches of the step",
 		Source:   "losses per token in Megatron, torchtitan and transformers #34191", Layouts: []string{"dp=2", "dp=4", "dp=2,tp=2"},
 	},
-	Found:  Found{Root: "normaliser.labels.data", Class: "hardware", also: []string{"normaliser.labels.*"}},
+	Found:  Found{Root: "normaliser.labels.data", Class: "control", also: []string{"normaliser.labels.*"}},
 	config: packed,
 	vary:   [2]variation{{schedule: 1}, {schedule: 1, faults: []string{"drop@normaliser.labels.data"}}},
 	broken: setting{source: true},

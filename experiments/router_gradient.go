@@ -12,7 +12,7 @@ var routerGradient = &Cause{
 		Cure:     "the all-reduce for every weight that is used on a part of the tokens",
 		Source:   "torchtitan #2387, #4054", Layouts: []string{"tp=2", "dp=2,tp=2", "tp=2,pp=2"},
 	},
-	Found: Found{Root: "grads.bucket.*.sequence", Class: "hardware", also: []string{"grads.bucket.*"}},
+	Found: Found{Root: "grads.bucket.*.sequence", Class: "control", also: []string{"grads.bucket.*"}},
 	config: func() train.Config {
 		c := train.Tiny()
 		c.Steps = 8

@@ -22,6 +22,9 @@ func OfCause(id string, steps int, dir string) (*Pair, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Across() {
+		return nil, fmt.Errorf("cause %q: its two runs have two layouts: must be one whose pair has one", id)
+	}
 	if most := c.Config().Steps - c.Stop(); steps < 0 || steps > most {
 		return nil, fmt.Errorf("steps %d: must be from 1 to %d of %s, or 0 for all", steps, most, id)
 	}

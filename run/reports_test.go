@@ -76,7 +76,7 @@ func TestReports(t *testing.T) {
 		{source: "Megatron-DeepSpeed #276, on a restart", layout: "tp=2", preset: lasting(6, train.Tiny()), change: func(s *Spec) { s.Config.Model.Dropout = 0.1 }, faults: []string{"draw@rng.dropout.tp rank=0 when=after"}, resume: true,
 			pair: verdict{"restore", "state", "layers.0.dropout.mask", "fwd", "input stream"}},
 		{source: "torchtitan #2387, #4054", layout: "tp=2", preset: lasting(2, train.Tiny()), faults: []string{"drop@grads.bucket.*.sequence"},
-			pair:  verdict{"origin", "hardware", "grads.bucket.0.sequence", "opt", "inputs of all members are equal"},
+			pair:  verdict{"origin", "control", "grads.bucket.0.sequence", "opt", "inputs of all members are equal"},
 			alone: one(verdict{"narrow", "memory", "grads.bucket.0.sequence", "opt", "is not what rank 0 has"})},
 		{source: "Megatron-LM #5976", preset: lasting(6, train.Tiny()), faults: []string{"set@optim.step value=4"}, resume: true,
 			pair: verdict{"restore", "state", "optim.embed.w", "opt", "scalar step"}},

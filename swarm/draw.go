@@ -106,6 +106,8 @@ func (d die) anyWorld(n needs) Case {
 	sometimes(always(n.recomputes || n.streams), "model.dropout", 0.1)
 	sometimes(always(false), "model.moe.jitter", 0.05)
 	sometimes(15, "streams", "indexed")
+	sometimes(20, "optim.replicated", true)
+	d.documents(set)
 	sometimes(30, "model.moe.router", one(d, []string{"softmax", "softmax_topk"}))
 	sometimes(15, "model.moe.latent", 8)
 	sometimes(40, "cluster.overlap", true)
@@ -121,13 +123,18 @@ var small = []struct {
 
 // precision draws one, with a recipe that it can have.
 func (d die) precision(n needs, c *Case, set func(string, any)) {
-	precision := one(d, []string{"fp32", "fp32", "bf16", "bf16", "fp8", "mxfp8", "nvfp4"})
+	precision := one(d, []string{"fp32", "fp32", "bf16", "bf16", "fp16", "fp16", "fp8", "mxfp8", "nvfp4"})
 	if n.quantised {
 		precision = one(d, []string{"fp8", "mxfp8", "nvfp4"})
 	}
 	set("precision", precision)
 	switch precision {
 	case "fp32", "bf16":
+		return
+	case "fp16": // from a scale by which some first steps are skipped, or from a smaller one
+		set("optim.loss_scale.initial", one(d, []int{1 << 10, 1 << 16, 1 << 28}))
+		set("optim.loss_scale.growth_interval", one(d, []int{1, 1000}))
+		set("optim.loss_scale.hysteresis", 1+d.Intn(2))
 		return
 	case "fp8":
 		set("quant.scaling", one(d, []string{"current", "delayed"}))
@@ -137,6 +144,17 @@ func (d die) precision(n needs, c *Case, set func(string, any)) {
 	if c.Recipe == "canonical" {
 		c.Recipe = "fixed"
 	}
+}
+
+// documents packs several into a sample, by boundaries that count in some way, and divides by labels.
+func (d die) documents(set func(string, any)) {
+	if !d.chance(25) {
+		return
+	}
+	set("documents.reset_attention_mask", d.chance(70))
+	set("documents.eod_mask_loss", d.chance(70))
+	set("documents.prompt", one(d, []float64{0, 0.3}))
+	set("calculate_per_token_loss", d.chance(60))
 }
 
 // besides has run B differ in something else that changes no bit, or less than all traced, with the fault in it.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +28,7 @@ func reproduceCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&all, "all", false, "every cause of the catalog")
 	c.Flags().StringVar(&layout, "layout", "", "a `LAYOUT` to show it on, such as tp=2,ep=2, or each: every one that list names (default: the first of those)")
-	c.Flags().StringVar(&precision, "precision", "", "a `PRECISION` to show it in, or each: every one that list names (default: the cause's own)")
+	c.Flags().StringVar(&precision, "precision", "", "a `PRECISION` to show it in; each: every one that list names; turn=N: one of them, another for each N and from one story to the next (default: the cause's own)")
 	c.Flags().IntVar(&changed.steps, "steps", 0, "iterations (default: the cause's own)")
 	c.Flags().Uint64Var(&changed.seed, "seed", 0, "seed of weights and data (default: the cause's own)")
 	c.Flags().StringArrayVar(&changed.set, "set", nil, "set one field of the cause's configuration, `PATH=VALUE`, such as model.width=64")
@@ -116,15 +119,22 @@ func on(layout string, causes []*experiments.Cause) (shown []*experiments.Cause,
 	return shown, nil
 }
 
-// in shows causes in a precision, or each in every one of its own.
+// in shows causes in a precision, or each in every one of its own, or in one of these in turn.
 func in(precision string, causes []*experiments.Cause) (shown []*experiments.Cause, err error) {
 	if precision == "" {
 		return causes, nil
 	}
-	for _, c := range causes {
+	n, inTurn, err := turn(precision)
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range causes {
 		precisions := []string{precision}
-		if precision == each {
+		switch {
+		case precision == each:
 			precisions = c.Precisions
+		case inTurn:
+			precisions = c.Precisions[(n+i)%len(c.Precisions):][:1]
 		}
 		for _, p := range precisions {
 			other, err := c.In(p)
@@ -135,6 +145,18 @@ func in(precision string, causes []*experiments.Cause) (shown []*experiments.Cau
 		}
 	}
 	return shown, nil
+}
+
+// turn reads turn=N.
+func turn(precision string) (n int, ok bool, err error) {
+	text, ok := strings.CutPrefix(precision, "turn=")
+	if !ok {
+		return 0, false, nil
+	}
+	if n, err = strconv.Atoi(text); err != nil || n < 0 || n > math.MaxInt32 {
+		return 0, true, fmt.Errorf("--precision %s: %q: must be a number from 0 to %d", precision, text, math.MaxInt32)
+	}
+	return n, true, nil
 }
 
 func reproduce(ctx context.Context, causes []*experiments.Cause, asJSON bool, out io.Writer) error {
