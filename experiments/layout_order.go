@@ -11,7 +11,7 @@ var layoutOrder = &Cause{
 		Diagnose: "diff --layouts of two traces with --parts: the first Call whose pieces, added up over ranks, differ while those of its inputs agree",
 		Cure:     "the canonical recipe: one order of every sum, of which a rank has whole subtrees",
 		Source:   "Megatron-LM #4740, TP-invariant training", Layouts: []string{"tp=2", "cp=4", "dp=2,tp=2"},
-		Precisions: scalable, Only: notCanonical,
+		Precisions: []string{"fp32"}, Only: "in others results are rounded to the format, which hides the parts that are rounded first",
 	},
 	Found:  Found{Root: "layers.0.ssm.*"},
 	config: crossing,

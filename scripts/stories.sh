@@ -40,8 +40,8 @@ node -e '
       if (!c.precisions.includes(p)) return "–";
       const of = Object.values(told[`${c.id} ${p}`] ?? {}), hidden = of.filter(r => r.hidden).map(r => r.layout);
       const own = of.filter(r => r.ok && !r.hidden).map(r => r.layout);
-      const some = (word, layouts) => layouts.length === 0 ? [] : [layouts.length === c.layouts.length ? word : word + " " + layouts.map(l => "`" + l + "`").join(" ")];
-      return [...some("all", own), ...some("hidden", hidden)].join(", ") || "not told";
+      const some = (word, layouts, where) => layouts.length === 0 ? [] : [layouts.length === c.layouts.length ? word : where + " " + layouts.map(l => "`" + l + "`").join(" ")];
+      return [...some("all", own, "on"), ...some("hidden", hidden, "hidden on")].join(", ") || "not told";
     })]);
   for (const f of failed) console.error("NOT OK", f);
   process.exit(failed.length > 0 ? 1 : 0);' "$dir/list.json" "$results" >"$dir/table"
