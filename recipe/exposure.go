@@ -130,7 +130,7 @@ var rows = []row{
 	{cause: "mamba-atomics", when: "mamba scan-free|conv-free", from: 1, why: "the backward of the scan and of the convolution adds by atomics"},
 	{cause: "unpermute-scatter", when: "moe top3 !fused-permute !deterministic", from: 1, why: "the combine adds a token's experts by scatter_add, and more than two summands do not commute", at: []string{"slots:arrival/fp32=slots:arrival/FORMAT"}},
 	{cause: "scale-collective", when: "ranks nccl-free", from: 5, why: "NCCL picks the algorithm by size and ranks, and beyond a node one that adds what comes first"},
-	{cause: "ring-permutation", when: "ranks", from: 4, why: "another allocation has another ring; no argument pins it, and the reference calls it open"},
+	{cause: "ring-permutation", when: "ranks", from: 3, shown: 4, why: "another allocation has another ring; no argument pins it, and the reference calls it open"},
 	{cause: "switch-history", when: "ranks in-switch", from: 3, why: "NVLS may add in the switch, in an order that other communicators have a part in"},
 	{cause: "microbatch-order", when: "three-micros delayed-wgrad !deterministic", from: 1, why: "weight gradients of microbatches are computed on a stream of their own, and added as they complete"},
 	{cause: "clip-norm", when: "clipped ranks norm-over-ranks nccl-free", from: 3, shown: 8, steps: 32, why: "the ranks' shares of the norm are added by whatever algorithm NCCL picks"},
