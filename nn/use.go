@@ -217,7 +217,7 @@ func runJoinSources[T libm.Float](c *device.Call) {
 	} else {
 		runs, lo := make([]reduce.Run, len(in)), 0
 		for i, n := range c.Scalars {
-			runs[i] = reduce.Run{Lo: lo, N: int(n.Value)}
+			runs[i] = reduce.Run{Lo: lo, N: int(n.Value)} // fits: a count of roots on a rank
 			lo += runs[i].N
 		}
 		f = c.FoldRuns("sources", runs)

@@ -50,7 +50,7 @@ func layerTable(text string) (map[string]place, error) {
 }
 
 // checkLayers finds packages that are not in the table, lines of the table without a
-// package, and imports of a package that does not stand below the importer.
+// package, and imports of a package that does not stand below the importer. An example stands outside its package, as a user of all of them.
 func checkLayers(m *module, table map[string]place) (found []string) {
 	seen := map[string]bool{"tidy": true}
 	for _, p := range m.packages {
@@ -61,6 +61,9 @@ func checkLayers(m *module, table map[string]place) (found []string) {
 			continue
 		}
 		for _, f := range slices.Concat(p.files, p.tests) {
+			if strings.HasSuffix(f.Name.Name, "_test") && filepath.Base(m.fset.Position(f.Pos()).Filename) == "example_test.go" {
+				continue
+			}
 			for _, spec := range f.Imports {
 				dir, own := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), m.path+"/")
 				if !own || dir == p.dir || p.dir == "tidy" {
