@@ -157,7 +157,7 @@ func TestWrongClaimsAreCaught(t *testing.T) {
 
 func TestSpecRefusesWhatCannotRun(t *testing.T) {
 	_, err := run.Run(run.Spec{Config: auxLossAtomics.Config(), Recipe: "slow"})
-	require.ErrorContains(t, err, "must be one of fixed, fast")
+	require.ErrorContains(t, err, "must be one of fixed, fused, fast")
 	_, _, err = Reveal(Revealing{Kernel: "matmul", Plan: "k:seq"})
 	require.ErrorContains(t, err, "must be from 1")
 }
