@@ -168,6 +168,16 @@ func randomFused(r *rand.Rand, n, most int) Tree {
 	return sums[0]
 }
 
+// Where a sum of two hides among many leaves of a fused adder, the replay finds that they are not all leaves.
+func TestRevealAsksAllKidsWhereTheReplayFails(t *testing.T) {
+	for n := 20; n <= 60; n += 4 {
+		want := Node(append(singles(n-2), Node(Tree{Leaf: n - 2}, Tree{Leaf: n - 1}))...)
+		got, err := Reveal(n, func(x []float32) float32 { return want.Sum(x, lowp.FP32) }, lowp.FP32)
+		require.NoError(t, err)
+		require.True(t, got.Tree.Equal(want) && got.Verified, "%s: %s", want, got.Tree)
+	}
+}
+
 // So do fused adders, of which a chain is a tensor core's; where leaves stand beside sums, all kids of a node are asked.
 func TestRevealCountsItsCallsOfFusedAdders(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
