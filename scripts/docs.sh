@@ -10,38 +10,56 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 go build -o "$dir/firstbit" ./cmd/firstbit
 
-# prepare PAGE: the folder in which a page's commands run, and the program they mean.
+# prepare PAGE: the folder in which a page's commands run, which is left standing in it, and the program they mean.
 prepare() {
-  mkdir "$dir/page"
+  at=$dir/pages/${1//\//.}
+  mkdir -p "$at"
   program=$dir/firstbit
   if grep -q '^```diff$' "$1"; then
-    git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$dir/page"
-    sed -n '/^```diff$/,/^```$/{/^```/!p}' "$1" | (cd "$dir/page" && patch -p1 --quiet --no-backup-if-mismatch)
-    program=$dir/changed
-    (cd "$dir/page" && go build -o "$program" ./cmd/firstbit)
+    git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$at"
+    sed -n '/^```diff$/,/^```$/{/^```/!p}' "$1" | (cd "$at" && patch -p1 --quiet --no-backup-if-mismatch)
+    program=$at.changed
+    (cd "$at" && go build -o "$program" ./cmd/firstbit)
   fi
 }
 
-ran=0
-[ $# -gt 0 ] || set -- README.md docs/*.md
-for page in "$@"; do
-  commands=$(sed -n 's/^    \(go run \.\/cmd\/firstbit .*\|python3 docs\/comparers\/.*\|go vet .*\|go test \.\/[a-z].*\)$/\1/p' "$page")
-  [ -n "$commands" ] || continue
-  prepare "$page"
+# run PAGE COMMANDS: all of them, or up to the first that ends otherwise than it must. Of each that ran, a line in ran.
+run() {
+  prepare "$1"
   while IFS= read -r command; do
-    printf '%s: %s\n' "$page" "$command"
+    printf '%s: %s\n' "$1" "$command"
     command=${command/docs\/comparers/\"$PWD\"/docs/comparers}
     want=0 got=0
     case $command in *'# exit 1') want=1 ;; esac
-    (cd "$dir/page" && eval "${command/go run .\/cmd\/firstbit/\"$program\"}" </dev/null >"$dir/out" 2>&1) || got=$?
+    (cd "$at" && eval "${command/go run .\/cmd\/firstbit/\"$program\"}" </dev/null >"$at.out" 2>&1) || got=$?
     if [ "$got" -ne "$want" ]; then
-      tail -20 "$dir/out"
+      tail -20 "$at.out"
       echo "exit $got: must be $want"
-      exit 1
+      return 1
     fi
-    ran=$((ran + 1))
-  done <<<"$commands"
-  rm -rf "$dir/page"
+    echo >>"$at.ran"
+  done <<<"$2"
+  rm -rf "$at"
+  touch "$at.passed"
+}
+
+# Pages run beside one another, as many as there are processors.
+[ $# -gt 0 ] || set -- README.md docs/*.md
+pages=()
+for page in "$@"; do
+  commands=$(sed -n 's/^    \(go run \.\/cmd\/firstbit .*\|python3 docs\/comparers\/.*\|go vet .*\|go test \.\/[a-z].*\)$/\1/p' "$page")
+  [ -n "$commands" ] || continue
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do sleep 0.2; done
+  pages+=("$dir/pages/${page//\//.}")
+  mkdir -p "$dir/pages"
+  run "$page" "$commands" >"${pages[-1]}.said" 2>&1 &
 done
-[ "$ran" -gt 0 ] || { echo "no page has a command"; exit 1; }
-echo "$ran commands"
+wait
+[ ${#pages[@]} -gt 0 ] || { echo "no page has a command"; exit 1; }
+status=0
+for page in "${pages[@]}"; do
+  cat "$page.said"
+  [ -f "$page.passed" ] || status=1
+done
+echo "$(cat "$dir"/pages/*.ran | wc -l) commands"
+exit $status

@@ -87,9 +87,9 @@ func TestMisspelt(t *testing.T) {
 		"train --inject flip@x;phase=fdw":   `phase: "fdw": did you mean fwd? must be one of `,
 		"train --plan *;k:revrese":          `order "revrese": unknown: did you mean reverse? allowed are `,
 		"reproduce dprob":                   `cause "dprob": did you mean dprob-atomics? must be one of `,
-		"reproduce clip-norm --layout eahc": `--layout "eahc": did you mean each? must be a layout, or each`,
+		"reproduce clip-norm --layout eahc": `--layout "eahc": did you mean each? must be a layout, each or turn=N`,
 		"fixtures x --cause bitflip":        `cause "bitflip": did you mean bit-flip? must be one of `,
-		"reveal matmull":                    `kernel "matmull": did you mean matmul? must be one of `,
+		"reveal matmull":                    `no Call of that name: nearest batch, norm, embed; of kernels by themselves: did you mean matmul? must be one of `,
 		"reveal matmul --plan kk:seq":       `plan has no reduction "kk": did you mean k? `,
 		"tree parwise":                      `order "parwise": unknown: did you mean pairwise? allowed are `,
 	} {

@@ -27,7 +27,7 @@ func reproduceCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	c.Flags().BoolVar(&all, "all", false, "every cause of the catalog")
-	c.Flags().StringVar(&layout, "layout", "", "a `LAYOUT` to show it on, such as tp=2,ep=2, or each: every one that list names (default: the first of those)")
+	c.Flags().StringVar(&layout, "layout", "", "a `LAYOUT` to show it on, such as tp=2,ep=2; each: every one that list names; turn=N: one of them, another for each N and from one cause to the next (default: the first of those)")
 	c.Flags().StringVar(&precision, "precision", "", "a `PRECISION` to show it in; each: every one that list names; turn=N: one of them, another for each N and from one story to the next (default: the cause's own)")
 	c.Flags().IntVar(&changed.steps, "steps", 0, "iterations (default: the cause's own)")
 	c.Flags().Uint64Var(&changed.seed, "seed", 0, "seed of weights and data (default: the cause's own)")
@@ -90,25 +90,36 @@ func (f *configFlags) with(changed func(string) bool, causes []*experiments.Caus
 
 const each = "each"
 
-// on shows causes on a layout, or each on every one of its own.
+// several are the layouts or precisions that a flag asks for: those of a cause's own, one of them in turn, or what it names.
+func several(value string, own []string, at int, inTurn bool) []string {
+	switch {
+	case value == each:
+		return own
+	case inTurn:
+		return own[at%len(own):][:1]
+	}
+	return []string{value}
+}
+
+// on shows causes on a layout, or each on every one of its own, or on one of these in turn.
 func on(layout string, causes []*experiments.Cause) (shown []*experiments.Cause, err error) {
 	if layout == "" {
 		return causes, nil
 	}
-	if layout != each {
+	n, inTurn, err := turn("layout", layout)
+	if err != nil {
+		return nil, err
+	}
+	if layout != each && !inTurn {
 		if meant := spell.Meant(layout, []string{each}); meant != "" {
-			return nil, fmt.Errorf("--layout %q: %smust be a layout, or %s", layout, meant, each)
+			return nil, fmt.Errorf("--layout %q: %smust be a layout, %s or turn=N", layout, meant, each)
 		}
 		if _, err := parallel.ParseLayout(layout); err != nil {
 			return nil, fmt.Errorf("--%w", err)
 		}
 	}
-	for _, c := range causes {
-		layouts := []string{layout}
-		if layout == each {
-			layouts = c.Layouts
-		}
-		for _, l := range layouts {
+	for i, c := range causes {
+		for _, l := range several(layout, c.Layouts, n+i, inTurn) {
 			other, err := c.On(l)
 			if err != nil {
 				return nil, err
@@ -124,19 +135,12 @@ func in(precision string, causes []*experiments.Cause) (shown []*experiments.Cau
 	if precision == "" {
 		return causes, nil
 	}
-	n, inTurn, err := turn(precision)
+	n, inTurn, err := turn("precision", precision)
 	if err != nil {
 		return nil, err
 	}
 	for i, c := range causes {
-		precisions := []string{precision}
-		switch {
-		case precision == each:
-			precisions = c.Precisions
-		case inTurn:
-			precisions = c.Precisions[(n+i)%len(c.Precisions):][:1]
-		}
-		for _, p := range precisions {
+		for _, p := range several(precision, c.Precisions, n+i, inTurn) {
 			other, err := c.In(p)
 			if err != nil {
 				return nil, err
@@ -147,14 +151,14 @@ func in(precision string, causes []*experiments.Cause) (shown []*experiments.Cau
 	return shown, nil
 }
 
-// turn reads turn=N.
-func turn(precision string) (n int, ok bool, err error) {
-	text, ok := strings.CutPrefix(precision, "turn=")
+// turn reads turn=N of a flag.
+func turn(flag, value string) (n int, ok bool, err error) {
+	text, ok := strings.CutPrefix(value, "turn=")
 	if !ok {
 		return 0, false, nil
 	}
 	if n, err = strconv.Atoi(text); err != nil || n < 0 || n > math.MaxInt32 {
-		return 0, true, fmt.Errorf("--precision %s: %q: must be a number from 0 to %d", precision, text, math.MaxInt32)
+		return 0, true, fmt.Errorf("--%s %s: %q: must be a number from 0 to %d", flag, value, text, math.MaxInt32)
 	}
 	return n, true, nil
 }

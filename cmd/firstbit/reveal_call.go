@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/pflag"
@@ -32,6 +33,8 @@ func (r *revealing) calls(out io.Writer, fs *pflag.FlagSet, glob string) error {
 	r.at.Path, r.at.Element = glob, r.kernel.Element
 	all, err := run.RevealCalls(s, r.at)
 	switch {
+	case err != nil && !strings.ContainsAny(glob, ".*?"): // what has no scope may be meant for a kernel
+		return fmt.Errorf("%w; of kernels by themselves: %s", err, spell.OneOf(glob, experiments.RevealNames()))
 	case err != nil:
 		return err
 	case !r.json:
