@@ -23,7 +23,7 @@ type job struct {
 	permuteFusion                                                     bool
 	bf16, fp16                                                        bool
 	fp8, fp8Recipe, fp4                                               string
-	recomputeAll, recomputeWhole                                      bool
+	recomputeAll                                                      bool
 	recompute                                                         string
 	distributed, overlapReduce, overlapGather                         bool
 	attention, optimizer, normalization                               string

@@ -90,7 +90,7 @@ func (s *script) run(text []byte, env []Setting, depth int) (vars map[string]exp
 		}
 	}()
 	err = r.Run(context.Background(), file)
-	if _, status := interp.IsExitStatus(err); status {
+	if errors.As(err, new(interp.ExitStatus)) {
 		err = nil // whatever it came to
 	}
 	return r.Vars, err

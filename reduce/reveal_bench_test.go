@@ -23,7 +23,7 @@ func processor() time.Duration {
 func BenchmarkReveal512(b *testing.B) {
 	for _, order := range []string{"seq", "reverse", "pairwise", "blocked(16)", "lanes(8)", "splitk(8)", "segments(8)", "perm(7)", "lanes(8,seq,lanes(4,seq))", "mma"} {
 		b.Run(order, func(b *testing.B) {
-			sum := func(x []float32) float32 { return 0 }
+			var sum func(x []float32) float32
 			if order == "mma" {
 				tree := Seq.Program(512).FusedTree(16)
 				sum = func(x []float32) float32 { return tree.Sum(x, lowp.FP32) }

@@ -36,6 +36,7 @@ var shaken = []struct{ preset, layout, recipe, set string }{
 	{"pico", "dp=2", "canonical", "precision=nvfp4 model.moe.aux=sequence"},
 	{"pico", "dp=1", "fixed", "precision=nvfp4 streams=indexed"},
 	{"pico", "dp=1", "fixed", "documents.reset_attention_mask=true documents.eod_mask_loss=true"},
+	{"pico", "dp=1", "fixed", "model.moe.unfused=true"},
 	{"pico", "dp=1", "fixed", "calculate_per_token_loss=true documents.reset_attention_mask=true documents.eod_mask_loss=true micro=2"},
 }
 
