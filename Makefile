@@ -7,7 +7,7 @@ test: ## the tests
 	go test ./...
 
 matrix: ## tests in their exhaustive forms: all layouts with all precisions, every fault, every state
-	go test ./run ./verify ./train ./parallel ./scripts/mutants -timeout 60m -matrix
+	go test ./run ./verify ./train ./parallel ./experiments ./scripts/mutants -timeout 60m -matrix
 	go test ./cmd/firstbit -run Recipe -timeout 60m -matrix
 
 mutants: ## change the product in a hundred places, one at a time, and rewrite the table of the tests that catch it

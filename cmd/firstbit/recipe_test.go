@@ -56,7 +56,7 @@ func TestRecipeCommands(t *testing.T) {
 	for _, file := range files {
 		dir := t.TempDir()
 		for _, e := range exposed(t, file, dir) {
-			if !*matrix && !slices.Contains([]string{"embedding-scatter", "mamba-atomics", "ssd-chunk"}, e.Cause) {
+			if !*matrix && !slices.Contains([]string{"embedding-scatter"}, e.Cause) {
 				continue
 			}
 			t.Run(filepath.Base(file)+"/"+e.Cause, func(t *testing.T) {
