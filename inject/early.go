@@ -78,7 +78,7 @@ func (x *early) read(f *Fault, c *device.Call, next device.Runner) {
 		n, _ := rowsOf(t)
 		taken, early = append(taken, early[:n]), early[n:]
 	}
-	f.act(mixed(c, read, old, is, taken, next))
+	mixed(f, c, read, old, is, taken, next)
 }
 
 // inputs are what is read early.

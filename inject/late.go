@@ -70,5 +70,5 @@ func (d *delayed) run(f *Fault) {
 		}
 		read, before = append(read, in.Tensor), append(before, late)
 	}
-	f.act(mixed(&d.call, read, d.read, d.read, before, d.next))
+	mixed(f, &d.call, read, d.read, d.read, before, d.next)
 }

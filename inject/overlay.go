@@ -6,8 +6,9 @@ import "firstbit/device"
 const mostParts = 8
 
 // mixed has a Call read rows of others in the place of some of what it reads. Afterwards the memory is as it was, but for what the Call wrote.
-// It tells whether what was read has other bits than it should have.
-func mixed(c *device.Call, read, others, should []*device.Tensor, taken [][]bool, next device.Runner) (changed bool) {
+// The fault has acted before the Call runs, which may not survive what it reads.
+func mixed(f *Fault, c *device.Call, read, others, should []*device.Tensor, taken [][]bool, next device.Runner) {
+	changed := false // whether what is read has other bits than it should have
 	is := make([]*device.Tensor, len(read))
 	for i, t := range read {
 		is[i] = same(t)
@@ -18,6 +19,7 @@ func mixed(c *device.Call, read, others, should []*device.Tensor, taken [][]bool
 		}
 		changed = changed || !equal(t, should[i])
 	}
+	f.act(changed)
 	next(c)
 	for i := len(read) - 1; i >= 0; i-- { // the last first: two may lie in one memory
 		t := read[i]
@@ -25,7 +27,6 @@ func mixed(c *device.Call, read, others, should []*device.Tensor, taken [][]bool
 		each(t, c.Out, func(at, n int) { move(is[i], wrote, at, n) })
 		t.CopyAt(0, is[i])
 	}
-	return changed
 }
 
 // choose says of each row whether it is in one of the parts that the Schedule chooses, of which there is at least one.

@@ -26,6 +26,7 @@ func TestCrashesOfFaults(t *testing.T) {
 		{"ep=2", "flip@layers.2.moe.dispatch.split out=send bit=31", "send[0] is -214748"},
 		{"ep=2", "flip@layers.2.moe.dispatch.split out=receive bit=0", "parallel: ranks of group dp meet in different calls"},
 		{"ep=2", "flip@embed.gather phase=bwd", ""}, // never occurs
+		{"ep=2", "early@layers.2.moe.dispatch.sort in=counts step=2 micro=0 phase=fwd rank=0", "fwd layers.2.moe.dispatch.sort of step 2: runtime error: index out of range"},
 		{"ep=2", "flip@layers.2.moe.dispatch.split out=parts bit=0", "fwd layers.2.moe.dispatch.sort of step 1: runtime error: index out of range"},
 	} {
 		l, err := parallel.ParseLayout(c.layout)
