@@ -25,6 +25,11 @@ go -C scripts/asm run . -check
 CGO_ENABLED=1 go test -race -short -skip Alloc ./device ./nn ./quant ./kernel ./parallel ./optim ./train ./trace ./run ./experiments
 
 # A run of each parallelism.
-CGO_ENABLED=1 go run -race ./cmd/firstbit verify modules --layout dp=8,ep=4 --layout tp=2,cp=2 --layout pp=2,vpp=2 --layout dp=2,tp=2,pp=2,ep=2
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+CGO_ENABLED=1 go build -race -o "$dir/firstbit" ./cmd/firstbit
+for layout in dp=8,ep=4 tp=2,cp=2 pp=2,vpp=2 dp=2,tp=2,pp=2,ep=2; do
+  "$dir/firstbit" train --preset tiny --steps 2 --layout "$layout" --set batch=1 --set micro=2 --set cluster.overlap=true
+done
 
 scripts/fusion.sh
